@@ -10,7 +10,7 @@ from functools import cache, cached_property, reduce
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from catgrad import manifest
 from catgrad.errors import (
@@ -22,6 +22,7 @@ from catgrad.errors import (
     UnknownName,
     UnsupportedOp,
     nearest,
+    not_emitted,
     unknown,
 )
 from catgrad.files import reason, write_atomically
@@ -33,6 +34,7 @@ from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program, nest, operations, requirements
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.tables import Table
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
@@ -124,7 +126,15 @@ class Artifact:
         Options are those of the target's loader, as `simulate=True` of the target cuda.
         """
         compiled = self.backend.load(self, **options)
+        compiled.__getattr__ = _refuse
         return _beginning_with(self, compiled) if self.values else compiled
+
+
+def _refuse(self: Any, name: str) -> NoReturn:
+    """Raise NotEmitted for a function that a class lacks, and AttributeError for any other name."""
+    if name in SIGNATURES:
+        raise not_emitted(name, [kind for kind in SIGNATURES if hasattr(type(self), kind)])
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
 def _length(content: str | bytes) -> str:
@@ -179,7 +189,9 @@ class Backend:
     are those of the target; they run once, in order, after the common ones, because their results need not
     obey the type rules. `needs` are the tools that emitted code needs, some for one use only. `options` is a
     frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task, its second
-    argument, that are printed with these options, if not the default ones. `fit` changes a task such that it
+    argument, that can be printed with these options, if not all; `required` those that are printed with them
+    though nobody asks. `variants` are functions that it derives from others, by name: `step_many` from a
+    step. `fit` changes a task such that it
     keeps within the options, or refuses it; `prepare` rearranges a program before any pass, or refuses it.
     `template_context` returns the variables that the templates read, which are statements by default.
     `lowers_to_loops` names the operations that are gone when macros are called, because loops have no
@@ -200,7 +212,9 @@ class Backend:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
-    entries: Callable[[Any, Any], Sequence[Kind]] = lambda options, task: ()
+    entries: Callable[[Any, Any], Sequence[Kind]] = lambda options, task: tuple(SIGNATURES)
+    required: Callable[[Any], Sequence[Kind]] = lambda options: ()
+    variants: Mapping[str, Kind] = field(default_factory=dict)
     fit: Callable[[Backend, Any], Any] = lambda backend, task: task
     prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
     template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements

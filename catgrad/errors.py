@@ -9,6 +9,7 @@ CatgradError
 ├── TextError (ValueError)        a text that is not a program of its language
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
+├── NotEmitted (AttributeError)   a function of a task that was not emitted
 ├── DivergenceError (ArithmeticError)     a training whose loss is not finite
 ├── VerificationError (ArithmeticError)   an emitted program whose results differ from the reference
 ├── ArtifactError (OSError)       files that cannot be written or read
@@ -132,6 +133,20 @@ def no_attribute(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]
         raise AttributeError(f"{module} must have what is read from it, but it has no {name!r}; {hint}")
 
     return refuse
+
+
+class NotEmitted(CatgradError, AttributeError):
+    """A function of a task was not emitted."""
+
+
+def not_emitted(name: str, emitted: Iterable[str]) -> NotEmitted:
+    """Return the error for a function that was not emitted, with the call that emits it."""
+    functions = list(map(str, emitted))
+    return NotEmitted(
+        f"an emitted program must have the function {name} for this",
+        f"it has {', '.join(functions) or 'none'}",
+        f"emit it with functions={(*functions, str(name))}",
+    )
 
 
 class DivergenceError(CatgradError, ArithmeticError):

@@ -9,6 +9,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
 from .. import templates
+from ..host.learner import STEP_MANY
 from ..host.sizes import with_free_sizes
 from . import interface
 from .budget import fitted
@@ -18,7 +19,7 @@ from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
 from .options import Options
-from .prepare import template_context
+from .prepare import PREDICT_PREPARED, template_context
 from .training import require_shared, training
 
 FILES = {
@@ -66,6 +67,8 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
+    required=lambda options: options.required,
+    variants={STEP_MANY: Kind.STEP, PREDICT_PREPARED: Kind.PREDICT},
     fit=fitted,
     prepare=_prepare,
     template_context=template_context,

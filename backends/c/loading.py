@@ -15,6 +15,7 @@ from .compiler import EXACT, C, shared_library
 from .harness import Entry
 from .initial import Initial
 from .library import Library
+from .prepare import PREDICT_PREPARED
 from .prepared import PreparedEntry, PreparingLearner
 
 
@@ -31,8 +32,9 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     library = Library(path, manifest["prefix"])
     library.forks = not manifest["openmp"]
     model = loaded(program, library, Entry, PreparingLearner)
-    if predict := program.kinds.get(Kind.PREDICT):
-        model.predict_prepared = PreparedEntry(library, program, predict, len(manifest.get("prepared", ())))
+    if PREDICT_PREPARED in program.variants:
+        predict, members = program.kinds[Kind.PREDICT], len(manifest.get("prepared", ()))
+        model.predict_prepared = PreparedEntry(library, program, predict, members)
     return model
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from catgrad.errors import OptionError
 from catgrad.options import require_kinds
+from catgrad.programs.ports import Kind
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Options:
     batch: int = 0
     mpi: bool = False
     single_file: bool = False
+
+    @property
+    def required(self) -> tuple[Kind, ...]:
+        """The functions that processes call besides a step."""
+        return (Kind.GRADS, Kind.UPDATE) if self.mpi else ()
 
     def __post_init__(self) -> None:
         require_kinds(self)

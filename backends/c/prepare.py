@@ -33,6 +33,10 @@ class PackedWeight:
     strides: tuple[str, str]
 
 
+PREDICT_PREPARED = "predict_prepared"
+"""The variant of `predict` that takes packed weights."""
+
+
 class PreparingLibrary(Library):
     """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
 
@@ -45,7 +49,8 @@ class PreparingLibrary(Library):
     def compiled(self) -> dict[str, FunctionPrinter]:
         """Compile all functions, and the prediction again, with packed weights."""
         printers = super().compiled()
-        if plain := self.program.kinds.get(Kind.PREDICT):
+        if PREDICT_PREPARED in self.program.variants:
+            plain = self.program.kinds[Kind.PREDICT]
             lowered = printers[plain.name].lowered
             arguments = zip(lowered.arguments, plain.inputs, strict=True)
             parameters = [buffer for buffer, port in arguments if port.role is Role.PARAMETER]

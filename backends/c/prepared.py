@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
+from catgrad.errors import not_emitted
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 
@@ -14,7 +15,7 @@ from ..host.tables import Table
 from .bound import BoundFunction
 from .harness import Entry
 from .library import Library, aligned_bytes, struct
-from .prepare import prepared_name
+from .prepare import PREDICT_PREPARED, prepared_name
 
 
 class PreparedEntry(Entry):
@@ -54,6 +55,11 @@ class PreparingLearner(LibraryLearner):
     """A learner whose predictions can be prepared."""
 
     def prepared(self) -> Callable[..., Any]:
-        """Return `predict` for the tables as they are now, which has the weights of products packed."""
+        """Return `predict` for the tables as they are now, which has the weights of products packed.
+
+        Raises: NotEmitted if `predict_prepared` was not
+        """
+        if PREDICT_PREPARED not in self.model.program.variants:
+            raise not_emitted(PREDICT_PREPARED, self._emitted)
         function = self.model.predict_prepared.bound(self._tables)
         return lambda *inputs: single(function(*inputs))

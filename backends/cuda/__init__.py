@@ -14,6 +14,7 @@ from .. import templates
 from ..c import BACKEND as C
 from ..c import prepare as prepare_c
 from ..c.interface import CODES
+from ..host.learner import STEP_MANY
 from .entries import template_context
 from .loading import load
 from .machine import ALIGNMENT
@@ -69,6 +70,8 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
+    required=lambda options: options.required,
+    variants={STEP_MANY: Kind.STEP},
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS | ATTENTION,

@@ -22,6 +22,7 @@ from catgrad.programs.program import Function, Program, operations
 from ..c import entries
 from ..c.interface import ALIGNMENT, aligned
 from ..c.workspace import workspace
+from ..host.learner import STEP_MANY
 from .machine import MACHINE, ONE_BLOCK
 
 MAX_ELEMENTS = 2**20
@@ -86,7 +87,8 @@ class Library(entries.Library):
     def function(self, function: Function) -> CudaFunction:
         """Print a function; a small step also as a kernel that takes one step after another."""
         printed = super().function(function)
-        if not self._is_small(function):
+        is_step = function.kind is Kind.STEP and STEP_MANY in self.program.variants
+        if not (is_step and self._is_small(function)):
             return CudaFunction(**vars(printed))
         one = FunctionPrinter(replace(self.kernels, machine=ONE_BLOCK), function)
         if not is_repeated(one.lowered) or one.plan.size != 0:
@@ -111,7 +113,7 @@ class Library(entries.Library):
     def _is_small(self, function: Function) -> bool:
         sizes: list[Size] = [type.size for type in function.types if type]
         total = sum(sizes, 0)
-        return function.kind is Kind.STEP and isinstance(total, int) and total <= MAX_ELEMENTS
+        return isinstance(total, int) and total <= MAX_ELEMENTS
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The launches of kernels, each with the word that guards it."""

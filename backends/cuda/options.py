@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catgrad.options import require_choices, require_kinds
+from catgrad.programs.ports import Kind
 
 MATH = ("float32", "tf32")
 """Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
@@ -31,6 +32,11 @@ class Options:
     nccl: bool = False
     products: str = "own"
     single_file: bool = False
+
+    @property
+    def required(self) -> tuple[Kind, ...]:
+        """The functions that a step of several GPUs calls."""
+        return (Kind.GRADS, Kind.UPDATE) if self.nccl else ()
 
     @property
     def calls_library(self) -> bool:

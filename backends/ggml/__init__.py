@@ -10,6 +10,7 @@ from catgrad.initialisers import Stored
 from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.programs.terms import Terms
 from catgrad.terms.op import OPS
 
@@ -17,6 +18,7 @@ from .. import templates
 from ..c import BACKEND as C
 from ..c import interface
 from ..c.compiler import REQUIRED
+from ..host.learner import STEP_MANY
 from ..host.sizes import with_free_sizes
 from .entries import template_context
 from .files import groups, long_names
@@ -63,17 +65,17 @@ def prepare(backend: Backend, program: Program) -> Program:
 
 
 def entries(options: Options, task: Task | Terms) -> Sequence[Kind]:
-    """List the functions to print, if not all: where weights are quantised, training needs frozen ones.
+    """List the functions that can be printed: where weights are quantised, training needs frozen ones.
 
     Those of an imported module are buffers with stored values. Terms from a file do not say what is frozen.
     """
     if options.weights == "f32":
-        return ()
+        return tuple(SIGNATURES)
     if isinstance(task, Terms):
         return (Kind.PREDICT,)
     constant = (slot for slot in task.buffers if isinstance(slot.initial, Stored) and slot.type.rank == 2)
     frozen = (*filter(task.optimiser.is_frozen, task.parameters), *constant)
-    return () if frozen else (Kind.PREDICT,)
+    return tuple(SIGNATURES) if frozen else (Kind.PREDICT,)
 
 
 BACKEND = Backend(
@@ -85,6 +87,7 @@ BACKEND = Backend(
     needs=NEEDS,
     options=Options(),
     entries=entries,
+    variants={STEP_MANY: Kind.STEP},
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=frozenset(NODES)

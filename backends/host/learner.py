@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
+from catgrad.errors import not_emitted
+from catgrad.learn.task import LEARNER
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
 from .process import Turns
 from .tables import ArrayTable, Owner, in_order
+
+STEP_MANY = "step_many"
+"""The variant of `step` that takes several batches."""
 
 
 class FunctionLearner(Owner):
@@ -24,8 +29,19 @@ class FunctionLearner(Owner):
 
     def _call(self, kind: Kind, *own: Any) -> list[Any]:
         """Call a function; those of one learner take turns."""
+        if kind in self.lacks:
+            raise not_emitted(kind, self._emitted)
         with self.lock:
             return self._functions[kind](*own)
+
+    @property
+    def _emitted(self) -> list[str]:
+        return [*self._functions]
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """The functions that were not emitted, whose calls raise NotEmitted."""
+        return frozenset(map(str, LEARNER)) - frozenset(self._functions)
 
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output; a list if there are several."""
@@ -68,11 +84,17 @@ class LibraryLearner(FunctionLearner):
             if not kind.is_initial
         }
         self._functions = {kind: entry.bound(self._tables) for kind, entry in entries.items()}
-        step = entries[Kind.STEP]
-        self._step_many = type(step)(step.library, program, step.function, many=True).bound(self._tables)
+        if STEP_MANY in program.variants:
+            step = entries[Kind.STEP]
+            self._step_many = type(step)(step.library, program, step.function, many=True).bound(self._tables)
 
     def step_many(self, *inputs_and_targets: Any) -> Any:
-        """Train on one batch after another, each a row of the arrays; returns the loss before each step."""
+        """Train on one batch after another, each a row of the arrays; returns the loss before each step.
+
+        Raises: NotEmitted if it was not
+        """
+        if STEP_MANY not in self.model.program.variants:
+            raise not_emitted(STEP_MANY, self._emitted)
         with self.lock:
             return self._step_many(*inputs_and_targets)[0]
 

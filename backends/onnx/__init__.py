@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from catgrad.backend import NO_16_BITS, Backend
-from catgrad.programs.ports import Kind
 
 from .. import templates
 from ..python.matmul import MatmulForms
@@ -17,12 +13,6 @@ from .models import postprocess, template_context
 from .rules import RULES
 from .tools import ONNX, ONNXRUNTIME
 
-
-def entries(options: Any, task: Any) -> Sequence[Kind]:
-    """List the functions to print: those that a learner calls."""
-    return Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP
-
-
 BACKEND = Backend(
     name="onnx",
     summary="models of ONNX, opset 18: predict and the whole training step",
@@ -31,7 +21,6 @@ BACKEND = Backend(
     load=load,
     needs=(ONNX, ONNXRUNTIME),
     passes=(Uint32InInt64(), MatmulForms()),
-    entries=entries,
     template_context=template_context,
     lowers_to_loops=frozenset(RULES),
     postprocess=postprocess,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from catgrad.backend import Artifact
+from catgrad.errors import not_emitted
 from catgrad.learn.copies import Copied
+from catgrad.learn.task import LEARNER
+from catgrad.programs.ports import Kind
 
 from ..host.process import Turns
 
@@ -29,6 +32,14 @@ class Unforked(Copied):
             table.lock = self.lock
 
 
+def _refusing(kind: Kind, lacks: Collection[Kind]) -> Callable[..., NoReturn]:
+    def refuse(self: Any, *arrays: Any) -> NoReturn:
+        """Raise NotEmitted."""
+        raise not_emitted(kind, [each for each in LEARNER if each not in lacks])
+
+    return refuse
+
+
 def load_module(
     artifact: Artifact,
     find: Callable[[ModuleType], Any] = lambda module: module.CompiledModel,
@@ -42,7 +53,9 @@ def load_module(
     module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
     exec(compile(artifact.source, filename, "exec"), vars(module))
     if emitted := vars(module).get("Learner"):  # without plots, as it imports one library only
-        vars(module)["Learner"] = type("Learner", (base, emitted), {"__doc__": emitted.__doc__})
+        lacks = frozenset(kind for kind in LEARNER if not hasattr(emitted, kind))
+        own = {"__doc__": emitted.__doc__, "lacks": lacks, **{kind: _refusing(kind, lacks) for kind in lacks}}
+        vars(module)["Learner"] = type("Learner", (base, emitted), own)
     found = find(module)
     weakref.finalize(found, linecache.cache.pop, filename, None)
     # Tracebacks through emitted code then show its lines.

@@ -21,7 +21,7 @@ from catgrad.types import NdArrayType
 
 SETTLED = {
     "weights": "the module has them",
-    "train": "the sprite learns if there is an optimiser",
+    "functions": "the sprite learns if there is an optimiser",
     "batch": "example_input has as many examples as the sprite takes",
     "predict_batch": "example_input has as many examples as the sprite takes",
 }
@@ -56,7 +56,8 @@ def transpile(
     task = Task(imported.model, optimiser or sgd(0.01), loss, name, labels)  # type: ignore[arg-type]
     weights = {**imported.parameters, **imported.buffers}
     given = terms_of(task, [Kind.PREDICT]) if optimiser is None else task  # then a loss need not fit it
-    artifact = emit(given, "scratch", weights=weights, sig_figs=sig_figs, train=given is task, **options)
+    functions = None if given is task else [Kind.PREDICT]
+    artifact = emit(given, "scratch", functions, weights=weights, sig_figs=sig_figs, **options)
     artifact.write(folder)
     return artifact
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
-from catgrad.programs.ports import Kind
 
 from .. import templates
 from ..torch import KNOWN_GAPS, PASSES, PYTORCH
 from .harness import harness
 from .options import Options
 from .parts import class_name, containers, is_modeless, path, renewed
-from .prepare import prepare
+from .prepare import ENTRIES, prepare
 from .skeleton import examples, optimizers
 
 
@@ -32,7 +31,7 @@ BACKEND = Backend(
     passes=PASSES,
     known_gaps=KNOWN_GAPS,
     options=Options(),
-    entries=lambda options, task: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
+    entries=lambda options, task: ENTRIES,
     prepare=prepare,
     helpers={
         "class_name": class_name,

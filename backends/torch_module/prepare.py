@@ -21,6 +21,9 @@ from .detach import detached
 from .options import Options
 from .parts import check_names
 
+ENTRIES = (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION)
+"""The functions of a task that a module is made of."""
+
 VIEWS = (Split, Window)
 """Operations besides data movement whose results may alias their input."""
 
@@ -47,6 +50,12 @@ def prepare(backend: Backend, program: Program) -> Program:
     dtype is not that of the option
     """
     options: Options = backend.options
+    emitted = [kind for kind in ENTRIES if kind in program.kinds]
+    if emitted and len(emitted) < len(ENTRIES):
+        raise OptionError(
+            f"a module must have the functions {', '.join(ENTRIES)}", f"it has {', '.join(emitted)}",
+            "leave functions out",
+        )  # fmt: skip
     if program.tables and Kind.CRITERION not in program.kinds:
         raise OptionError(
             "a module must be made of a Task",

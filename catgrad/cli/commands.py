@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from inspect import getdoc
 from pathlib import Path
@@ -19,6 +19,7 @@ from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.backend import Artifact
+    from catgrad.programs.ports import Kind
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -55,6 +56,18 @@ Options = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
+    ),
+]
+EntryPoints = Annotated[
+    list[str],
+    typer.Option(
+        "--function",
+        "-f",
+        metavar="NAME",
+        help="A function to emit, once for each; by default predict and step. Others of a Task are loss "
+        "(which validation needs), grads and update (the halves of step), rev (the reverse of predict) "
+        "and rev_p (its part for the parameters); of c, cuda and ggml step_many (several batches in one "
+        "call); of c predict_prepared (with packed weights). Initial values and files are always there.",
     ),
 ]
 Precision = Annotated[
@@ -245,17 +258,21 @@ def emit(
         str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
     ] = "out",
     target: Target = "numpy",
-    option: Options = [],  # noqa: B006  # read and never changed
+    function: EntryPoints = [],  # noqa: B006  # read and never changed
+    option: Options = [],  # noqa: B006
     precision: Precision = "f32",
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
 
     The model must be a `Task`, which has a loss and an optimiser, or `Functions`.
 
-    Example: `catgrad emit net:task --target c --option openmp=true -o out`
+    Example: `catgrad emit net:task --target c --option openmp=true -o out`, or with the loss
+    `catgrad emit net:task -f predict -f step -f loss`
     """
+    from catgrad.learn.task import EMITTED
+
     folder = _named(output, "output folder")
-    show_paths(_emitted(model, target, option, precision).write(folder))
+    show_paths(_emitted(model, target, option, precision, EMITTED, function).write(folder))
 
 
 @app.command(name="compile")
@@ -275,6 +292,7 @@ def compile_(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The name of the program and its files.")
     ] = "model",
+    function: EntryPoints = [],  # noqa: B006
     option: Options = [],  # noqa: B006
 ) -> None:
     """Compile a PyTorch module with its training step, and print the paths of the files.
@@ -288,7 +306,7 @@ def compile_(
 
     folder = _named(output, "output folder")
     training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name, scheduler)
-    _, artifact = training.emitted(target, option)
+    _, artifact = training.emitted(target, option, function or None)
     show_paths(artifact.write(folder))
 
 
@@ -343,9 +361,10 @@ def verify(
         replay.check()
         return
     require_unused(context, [*OF_MODULES, "steps", "classes", "plot"], "without --input")
+    from catgrad.learn.task import COMPILED
     from catgrad.verification import verify
 
-    verification = verify(_emitted(model, target, option, precision))
+    verification = verify(_emitted(model, target, option, precision, COMPILED))
     report(
         ["function", "results", "largest difference", "allowed", "agrees"],
         [
@@ -429,10 +448,17 @@ def doctor() -> None:
     )
 
 
-def _emitted(model: str, target: str, option: list[str], precision: str) -> Artifact:
+def _emitted(
+    model: str,
+    target: str,
+    option: list[str],
+    precision: str,
+    default: Sequence[Kind],
+    functions: list[str] | None = None,
+) -> Artifact:
     """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""
     from catgrad.backend import get_backend
-    from catgrad.learn.compile import emit
+    from catgrad.learn.compile import emit_by_default
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
     from catgrad.programs.terms import Terms
@@ -446,7 +472,7 @@ def _emitted(model: str, target: str, option: list[str], precision: str) -> Arti
             "wrap the model as Task(model, sgd(0.01), mse)",
         )
     with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
-        return emit(task, backend)
+        return emit_by_default(default, task, backend, functions or None)
 
 
 def _named(path: str, what: str) -> Path:

@@ -15,7 +15,7 @@ from catgrad.cli.parsing import array_type, call, require_known, require_options
 from catgrad.dims import Dim
 from catgrad.errors import OptionError, ToolError
 from catgrad.learn import losses, optimisers
-from catgrad.learn.task import Task
+from catgrad.learn.task import EMITTED, LEARNER, Task
 from catgrad.programs.ports import Kind, Role
 from catgrad.types import NdArrayType
 from catgrad.verification import draw_arrays
@@ -81,7 +81,13 @@ class Training:
         """The scheduler of the optimiser, or None. Raises: OptionError for an unknown name or option"""
         return _scheduler(self.scheduler, self.optimiser) if self.scheduler else None
 
-    def emitted(self, target: str, options: Sequence[str]) -> tuple[Any, Artifact]:
+    def emitted(
+        self,
+        target: str,
+        options: Sequence[str],
+        functions: Sequence[str] | None = None,
+        default: Sequence[Kind] = EMITTED,
+    ) -> tuple[Any, Artifact]:
         """Import the module and emit its training step.
 
         Raises: any CatgradError, also for an error that the module raises
@@ -91,7 +97,7 @@ class Training:
         from catgrad.frontends.torch.compiled import emit_module
 
         with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
-            return emit_module(*given, backend, **self._options())
+            return emit_module(*given, backend, default, functions, **self._options())
 
     def task(self) -> Task:
         """Import the module, and compose it with the optimiser and the loss. Raises: as `emitted`"""
@@ -125,7 +131,7 @@ class Training:
         """
         from catgrad.frontends.torch.compiled import ModuleLearner, learner_of
 
-        imported, artifact = self.emitted(target, options)
+        imported, artifact = self.emitted(target, options, default=LEARNER)
         return ModuleLearner(
             learner_of(artifact),
             self.module,

@@ -72,7 +72,8 @@ def run(
     Example: `catgrad run net:task -f grads --trace --data batch.npz --weights run.safetensors -o nan.svg`
     """
     from catgrad.learn import checkpoint
-    from catgrad.learn.compile import emit
+    from catgrad.learn.compile import emit, emit_by_default
+    from catgrad.learn.task import COMPILED
     from catgrad.learn.trace import arguments, kind_of
     from catgrad.learn.trace import trace as traced
 
@@ -94,7 +95,9 @@ def run(
                 found.draw(output)
             return
         given = arguments(task, function, own, learner)
-        show_table(_described(outputs, getattr(emit(task, target).load()(), function)(*given)))
+        show_table(
+            _described(outputs, getattr(emit_by_default(COMPILED, task, target).load()(), function)(*given))
+        )
 
 
 def _task(model: str, precision: str) -> Task:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
+from catgrad.learn.choice import select, select_terms
 from catgrad.learn.entries import lowered, terms_of
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
-from catgrad.learn.task import COMPILED, Task
+from catgrad.learn.task import COMPILED, EMITTED, Task
 from catgrad.ops.table import Stack
+from catgrad.programs.ports import Kind
 from catgrad.programs.terms import Terms
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
@@ -31,14 +33,41 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Model, target: str | Backend = "numpy", unroll: bool = False, **options: Any) -> Artifact:
-    """Emit the functions of a Task, of Functions or of loaded terms for a target, with its options.
+def emit(
+    task: Model,
+    target: str | Backend = "numpy",
+    functions: Iterable[str] | None = None,
+    unroll: bool = False,
+    **options: Any,
+) -> Artifact:
+    """Emit functions of a Task, of Functions or of loaded terms for a target, with its options.
 
-    Stacks of equal layers of a Task are loops on targets that have tables of arrays, unless `unroll`.
+    Of a task, these are `predict` and `step`, with initial values, unless `functions` names others:
 
-    Raises: UnknownName if there is no such target or option; OptionError for an option's value;
-    UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that the target prints.
+        emit(task, "c", functions=("predict", "step", "loss"))
+
+    The others are `loss`, `grads` and `update` (the halves of a step), `rev` and `rev_p`, `trained`, and
+    `criterion`; for c, cuda and ggml also `step_many`, for c `predict_prepared`. Validation in `fit` needs
+    `loss`. The target torch-module has its own three. Of Functions all are emitted by default.
+
+    Stacks of at least three equal layers of a task are loops over tables of their arrays, on targets that have
+    these, unless `unroll`.
+
+    Raises: UnknownName if there is no such target, function or option; OptionError for an option's value;
+    UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that is emitted.
     """
+    return emit_by_default(EMITTED, task, target, functions, unroll, **options)
+
+
+def emit_by_default(
+    default: Sequence[Kind],
+    task: Model,
+    target: str | Backend,
+    functions: Iterable[str] | None = None,
+    unroll: bool = False,
+    **options: Any,
+) -> Artifact:
+    """Emit as `emit`, with other functions by default: all of a target that does not print these."""
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
     if not isinstance(task, (Task, Functions, Terms)):
         raise OptionError(
@@ -51,19 +80,27 @@ def emit(task: Model, target: str | Backend = "numpy", unroll: bool = False, **o
         task = replace(task, rolls=True)
     if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)
-    return _emitted(given, backend.fit(backend, task), backend)
+    return _emitted(given, backend.fit(backend, task), backend, default, functions)
 
 
-def _emitted(given: Model, fitted: Model, backend: Backend) -> Artifact:
+def _emitted(
+    given: Model,
+    fitted: Model,
+    backend: Backend,
+    default: Sequence[Kind],
+    functions: Iterable[str] | None = None,
+) -> Artifact:
     """Emit a model as it is changed for a target, with the hash of the model that the user gave."""
     with _collector_paused():
         terms = terms_of(given)
+        variants: frozenset[str] = frozenset()
         if not terms.of_task:
-            changed = terms
+            changed = select_terms(terms, functions)
         else:
-            kinds = backend.entries(backend.options, fitted) or COMPILED
+            kinds, variants = select(backend, fitted, functions, default)
             changed = terms.only(kinds) if fitted is given else terms_of(fitted, kinds)
-        return backend.emit(replace(lowered(changed, backend.has), digest=terms.digest))
+        program = lowered(changed, backend.has)
+        return backend.emit(replace(program, digest=terms.digest, variants=variants))
 
 
 @contextmanager
@@ -118,7 +155,8 @@ def compile_model(
     backend = get_backend(target).configured(**options)
     task = Task(model, optimiser, loss, name, labels, rolls=backend.has(Stack(1)))
     fitted = backend.fit(backend, task)
-    artifact = _emitted(task, fitted, backend)  # a learning rate is in the state only if the task says so
+    # A learning rate is in the state only if the task says so.
+    artifact = _emitted(task, fitted, backend, COMPILED)
     types = tuple(slot.type for slot in fitted.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 

@@ -15,7 +15,7 @@ from catgrad.learn.checkpoint import Tables, load, restore, save, tables
 from catgrad.learn.examples import Share
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.learner import Learner
-from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
+from catgrad.learn.metrics import Metric, Metrics, check_evaluates, evaluate_batches, finite, named
 from catgrad.learn.options import check_integer
 from catgrad.learn.parallel import ALONE, Parallel, check_agreement, together
 from catgrad.learn.plateau import Plateau
@@ -49,7 +49,8 @@ def fit(
 
     Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, or
     `catgrad.data.Shards` of them in files, which `batches` shuffles by `seed`; or an iterable of such tuples.
-    After each epoch the loss and the metrics are computed on the validation data. With `patience`, training
+    After each epoch the loss and the metrics are computed on the validation data, for which the task is
+    emitted with functions=("predict", "step", "loss"). With `patience`, training
     stops once the validation loss has had no new minimum for that many epochs, and the learner is restored
     to the minimum. With a `plateau`, its learning rate is reduced once that loss has stopped falling.
 
@@ -66,7 +67,7 @@ def fit(
     Raises: ShapeError if arrays differ in length, or there are none; OptionError for options outside
             their range, or processes that begin with different arrays or data; DivergenceError if a loss is
             NaN or infinite; ArtifactError if the checkpoint cannot be written, or cannot be resumed;
-            ToolError if another process has ended
+            ToolError if another process has ended; NotEmitted if the learner lacks a function for validation
     """
     _check_learner(learner)
     _check_ends(epochs, steps, patience)
@@ -74,6 +75,8 @@ def fit(
     _check_companions(validation is not None, metric, patience, plateau, checkpoint, resume)
     _check_plateau(plateau, learner)
     _check_parallel(parallel)
+    if validation is not None:
+        check_evaluates(learner, named(metric))
     share = Share(parallel.rank, parallel.world)
     run = _Run(
         learner, inputs, epochs, steps, patience, plateau, parallel,

@@ -10,8 +10,9 @@ import numpy as np
 
 from catgrad.errors import DivergenceError, OptionError, ShapeError
 from catgrad.learn.batches import Data, Source, batches, examples_in
-from catgrad.learn.learner import Learner
+from catgrad.learn.learner import Learner, require_functions
 from catgrad.learn.parallel import ALONE, Parallel, summed
+from catgrad.programs.ports import Kind
 from catgrad.types import as_numpy
 
 Metric = Callable[..., Any]
@@ -49,9 +50,17 @@ def evaluate(
     Each is the mean over the batches, weighted by their sizes; so a metric is exact where it is a mean
     over examples, as `accuracy` is. The first `inputs` arrays of a batch are the model's.
 
-    Raises: ShapeError and OptionError as `batches`; DivergenceError if the loss is not finite
+    Raises: ShapeError and OptionError as `batches`; DivergenceError if the loss is not finite; NotEmitted if
+            the loss was not emitted, or for a metric `predict`
     """
-    return evaluate_batches(learner, batches(data, batch_size, None), named(metric), inputs)
+    metrics = named(metric)
+    check_evaluates(learner, metrics)
+    return evaluate_batches(learner, batches(data, batch_size, None), metrics, inputs)
+
+
+def check_evaluates(learner: Any, metrics: Mapping[str, Metric]) -> None:
+    """Raise NotEmitted if evaluation needs a function that was not emitted."""
+    require_functions(learner, Kind.LOSS, *([Kind.PREDICT] if metrics else []))
 
 
 def evaluate_batches(

@@ -45,7 +45,13 @@ from catgrad.types import NdArrayType
 COMPILED = (
     Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP,
 )  # fmt: skip
-"""The default functions that a target prints."""
+"""The functions of the class that `compile_model` returns."""
+
+EMITTED = (Kind.PREDICT, Kind.STEP)
+"""The functions that `emit` emits unless others are named."""
+
+LEARNER = (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP)
+"""The functions that a learner calls."""
 
 TERMS = ("model", *COMPILED)
 """The terms of a task, by name."""

@@ -11,8 +11,9 @@ from typing import Any
 from catgrad.errors import OptionError, ToolError
 from catgrad.learn.batches import Batch
 from catgrad.learn.checkpoint import restore, tables
-from catgrad.learn.learner import Learner
+from catgrad.learn.learner import Learner, require_functions
 from catgrad.learn.parallel import Parallel, summed
+from catgrad.programs.ports import Kind
 from catgrad.terms import state
 
 try:
@@ -47,12 +48,13 @@ class Processes:
     def start(self, learner: Learner) -> None:
         """Make tensors of the learner's arrays, as those of a checkpoint are arrays of NumPy."""
         emitted = getattr(type(learner).step, "__globals__", {})
-        if "torch" not in emitted or not hasattr(learner, "grads"):
+        if "torch" not in emitted:
             raise OptionError(
                 "processes of PyTorch must train a learner of the target torch",
                 f"it is of {type(learner).__module__}",
                 "emit the task for it",
             )
+        require_functions(learner, Kind.GRADS, Kind.UPDATE)
         for table, arrays in tables(learner).items():
             types = emitted.get(table.upper(), {})
             made = {n: _tensor(array, types[n][1]) for n, array in arrays.items()}

@@ -108,6 +108,7 @@ class Program:
 
     `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser. `notes` are
     sentences for readers of what is emitted. `digest` is the SHA-256 of the terms that it was lowered from.
+    `variants` names functions that the target derives from others, such as `step_many`.
 
     Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
             no identifier, or that of two
@@ -119,6 +120,7 @@ class Program:
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     notes: tuple[str, ...] = ()
     digest: str = ""
+    variants: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         require_dotted(self.name)

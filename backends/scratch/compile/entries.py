@@ -201,7 +201,10 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and Kind.STEP not in options.entries
+        kinds = self.program.kinds.keys()
+        predicts = (
+            options.unroll == "auto" and Kind.STEP not in kinds and kinds & {Kind.PREDICT, Kind.TRAINED}
+        )
         self.schedule = SCHEDULES["predict" if predicts else options.unroll]
         self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
         self.machine = Machine(

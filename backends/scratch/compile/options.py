@@ -18,7 +18,6 @@ CHOICES = {
     "vm": ("vanilla", "turbowarp"),
 }
 KINDS: Mapping[str, tuple[Any, str]] = {
-    "train": (bool, "true or false"),
     "weights": ((str, Mapping), "the path of a file, or arrays by name"),
     "data": ((tuple, list, np.ndarray, type(None)), "arrays, which no command line can give"),
 }
@@ -38,7 +37,7 @@ class Options:
     of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits.
     `storage` says how the file keeps them: as "numbers"; as texts, exactly ("packed") or rounded to
     "float16", "int8", "int6" or "int4". `unroll` is "compact" for few blocks, "max" for speed, or "auto".
-    Without `train`, the sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging
+    With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging
     Face, it writes text: the model takes a token at a time, and remembers those before. `vm` is what runs
     the sprite when it is loaded, "vanilla" or "turbowarp".
 
@@ -54,16 +53,13 @@ class Options:
     sig_figs: int | None = None
     storage: str = "numbers"
     unroll: str = "auto"
-    train: bool = True
     tokenizer: Any = None
     vm: str = "vanilla"
 
     @property
     def entries(self) -> Sequence[Kind]:
-        """The kinds of functions of a task that the sprite has."""
-        if self.tokenizer is not None:
-            return (Kind.TRAINED,)
-        return (Kind.PREDICT, Kind.STEP) if self.train else (Kind.PREDICT,)
+        """The kinds of functions of a task that the sprite can have."""
+        return (Kind.PREDICT, Kind.STEP) if self.tokenizer is None else (Kind.TRAINED,)
 
     def __post_init__(self) -> None:
         require_choices(self, CHOICES)

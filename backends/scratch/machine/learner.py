@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, UnsupportedOp
+from catgrad.errors import ArtifactError, UnsupportedOp, not_emitted
 from catgrad.files import write_atomically
+from catgrad.learn.task import LEARNER
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
@@ -73,8 +74,9 @@ class Learner(Owner):
         block = next(iter(blocks.values()))
         self.program, self.machine = block.program, block.machine
         kinds = self.program.kinds
-        self._predict = BoundFunction(blocks[kinds[Kind.PREDICT].name])
-        self._step = BoundFunction(blocks[kinds[Kind.STEP].name])
+        self._functions = {
+            kind: BoundFunction(blocks[f.name]) for kind, f in kinds.items() if f.name in blocks
+        }
         self._own({table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES})
         for table in self.program.tables if seed is not None else ():
             values = initial[kinds[INITIAL[table]].name](seed)
@@ -84,17 +86,25 @@ class Learner(Owner):
         """Return another learner of the same sprite, in a project of its own."""
         return type(self)(self._opened, self._initial)
 
+    @property
+    def lacks(self) -> frozenset[str]:
+        """The functions that the sprite does not have."""
+        return frozenset(map(str, LEARNER)) - frozenset(self._functions)
+
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output, of any number of examples; a list if there are several outputs."""
+        if Kind.PREDICT in self.lacks:
+            raise not_emitted(Kind.PREDICT, self._functions)
+        predict = self._functions[Kind.PREDICT]
         with self.lock:
-            parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
+            parts = [predict(*batch) for batch in predict.batches(inputs)]
         outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def step(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch; returns the loss before the step."""
         with self.lock:
-            return self._step(*inputs_and_targets)[0][()]
+            return self._functions[Kind.STEP](*inputs_and_targets)[0][()]
 
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""

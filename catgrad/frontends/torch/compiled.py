@@ -19,9 +19,10 @@ from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.optimisers import continued
 from catgrad.frontends.torch.replay import replay
 from catgrad.frontends.torch.targets import split_dynamic, target_types
-from catgrad.learn.compile import emit
+from catgrad.learn.compile import emit_by_default
 from catgrad.learn.learner import Learner
-from catgrad.learn.task import Task
+from catgrad.learn.task import EMITTED, LEARNER, Task
+from catgrad.programs.ports import Kind
 from catgrad.types import as_numpy, widened
 
 
@@ -99,6 +100,7 @@ def compile_module(
     optimizer: Any,
     loss: Any,
     target: str = "numpy",
+    functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
     dynamic: Dynamic = ("batch",),
@@ -118,7 +120,8 @@ def compile_module(
     examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
     all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, those of `targets` too,
     or `()` fixes all, for targets that need it. `train=False` imports evaluation mode. Parameters whose names
-    match none of `trainable`, patterns as in a shell, are constants. `options` are those of the target.
+    match none of `trainable`, patterns as in a shell, are constants. `functions` are those to emit, as for
+    `emit`; by default those that learners call. `options` are those of the target.
 
         learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
         loss = learner.step(x, labels)
@@ -130,7 +133,7 @@ def compile_module(
             counterpart, or for a target without learners
     """
     imported, artifact = emit_module(
-        module, example_inputs, optimizer, loss, target, scheduler=scheduler,
+        module, example_inputs, optimizer, loss, target, LEARNER, functions, scheduler=scheduler,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
     )  # fmt: skip
     return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss, scheduler)
@@ -154,6 +157,8 @@ def emit_module(
     optimizer: Any,
     loss: Any,
     target: str | Backend = "numpy",
+    default: Sequence[Kind] = EMITTED,
+    functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
     dynamic: Dynamic = ("batch",),
@@ -171,7 +176,7 @@ def emit_module(
         module, example_inputs, optimizer, loss, scheduler=scheduler,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
     )  # fmt: skip
-    artifact = emit(task, target, **options)
+    artifact = emit_by_default(default, task, target, functions, **options)
     known = {slot.name for table in artifact.program.tables.values() for slot in table}
     continued = {name: array for name, array in state.items() if name in known}
     origin = _origin(module, loss, train, trainable)

@@ -92,7 +92,7 @@ def _ours(learner: Any, batches: Sequence[Sequence[Any]], count: int) -> Iterato
 
 def _gradients(learner: Any, batch: Sequence[Any]) -> Moment:
     """Return the gradients, of targets that compute them apart from a step."""
-    if not hasattr(learner, "grads"):
+    if "grads" in getattr(learner, "lacks", ()) or not hasattr(learner, "grads"):
         return {}
     saved = deepcopy(tables(learner))
     _, gradients = learner.grads(*batch)
