@@ -19,6 +19,7 @@ from benchmarks.cpu_workloads import chosen
 from benchmarks.harness import Report, best, peer_python, seconds_printed, side_by_side, this_python
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import NdArrayType, Task, Term, emit, layers, mse, sgd
+from catgrad.learn.task import COMPILED
 from examples import iris
 
 BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
@@ -33,7 +34,7 @@ def compile_chain(count: int, one_by_one: bool = False) -> None:
             model = model >> layer
     else:
         model = layers.sequential(*chain)
-    emit(Task(model, sgd(0.1), mse)).load()
+    emit(Task(model, sgd(0.1), mse), functions=COMPILED).load()
 
 
 def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import torch
 from catgrad.backends.c.interface import entry
+from catgrad.backends.host.learner import STEP_MANY
 
 from catgrad import Task
 from catgrad.backend import get_backend
@@ -44,9 +45,9 @@ class Emitted:
     def of_task(cls, task: Task, kinds: Sequence[Kind], simulate: bool, **options: Any) -> Self:
         """Emit and load only some functions of a task: compilers take long for those of large models."""
         backend = get_backend("cuda")
-        return cls(
-            program(replace(task, runtime_learning_rate=True), backend.has, kinds), simulate, **options
-        )
+        emitted = program(replace(task, runtime_learning_rate=True), backend.has, kinds)
+        variants = frozenset({STEP_MANY} if Kind.STEP in kinds else ())
+        return cls(replace(emitted, variants=variants), simulate, **options)
 
     def checked(self, name: str, *arguments: Any) -> Callable[[], None]:
         """Bind arguments to a function. The result raises ToolError if the function fails."""

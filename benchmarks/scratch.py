@@ -54,7 +54,8 @@ class Made:
         train = case.block != "predict"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables list too
-            artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
+            functions = ["predict", *(["step"] if train else [])]
+            artifact = emit(self.task, "scratch", functions, weights=self.weights, unroll=case.unroll)
         lists = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
         variables = {"learning rate": RATE} if train else {}
         return Sprite(case.sprite, artifact.files["net.sprite3"], case.block, lists, variables)

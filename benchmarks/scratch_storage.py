@@ -85,7 +85,7 @@ def unpacking(sprite: bytes, vm: str) -> tuple[float, np.ndarray]:
 
 def measured(way: Mapping[str, Any], weights: Weights, right: np.ndarray) -> Row:
     """Measure one option."""
-    artifact: Artifact = emit(task(), "scratch", weights=weights, train=False, **way)
+    artifact: Artifact = emit(task(), "scratch", ["predict"], weights=weights, **way)
     sprite = bytes(artifact.files["net.sprite3"])  # type: ignore[arg-type]  # it is no text
     kept = projects.read_arrays(sprite, artifact.program.tables["parameters"])
     found = {vm: unpacking(sprite, vm) for vm in VMS}

@@ -12,6 +12,7 @@ from benchmarks.harness import Report, best, side_by_side
 from catgrad import Dtype, NdArrayType, Task, emit, losses, optimisers
 from catgrad.backend import get_backend
 from catgrad.learn.entries import program
+from catgrad.learn.task import COMPILED
 from catgrad.programs.ports import Kind
 from examples.char_gpt import BATCH, CONTEXT, DEPTH, HEADS, WIDTH, gpt
 
@@ -26,7 +27,7 @@ def compiling(report: Report) -> None:
         model = gpt(50257, depth=12, width=768, heads=12, context=64)
         return Task(model, optimisers.adamw(1e-3), losses.cross_entropy, "gpt_2", labels)
 
-    seconds = {target: best(lambda t=target: emit(gpt_2(), t), 3) for target in ("numpy", "torch")}
+    seconds = {target: best(lambda t=target: emit(gpt_2(), t, COMPILED), 3) for target in ("numpy", "torch")}
     step = program(gpt_2(), get_backend("numpy").has).kinds[Kind.STEP]
     print(f"GPT-2's shape: {gpt_2().model.H.X} operations; {len(step.body)} in step as it is emitted from")
     for target, time in seconds.items():

@@ -155,7 +155,7 @@ def main(
     characters = text.alphabet(book)
     numbers = text.encode(book, characters)
     cut = int(TRAINING * len(numbers))
-    artifact = emit(task(len(characters), steps), target)
+    artifact = emit(task(len(characters), steps), target, functions=("predict", "step", "loss"))
     typer.echo(training_step(artifact.source))
     learner = artifact.load()().learner(seed)
     history = fit(learner, windows(numbers[:cut], batch_size, seed), steps=steps)

@@ -142,7 +142,7 @@ def main(
     training = TRAININGS[model](seed)
     with TemporaryDirectory() as own:
         weights = trained(training, folder or Path(own), seed, threads)
-        learner = emit(training.task, reader).load()().learner(seed)
+        learner = emit(training.task, reader, functions=("predict", "step", "loss")).load()().learner(seed)
         checkpoint.load(learner, weights)
     typer.echo(training.describe(learner))
 

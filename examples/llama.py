@@ -92,7 +92,11 @@ def main(
     characters = text.alphabet(book)
     numbers = text.encode(book, characters)
     cut = int(TRAINING * len(numbers))
-    learner = emit(task(len(characters), steps), target).load()().learner(seed)
+    learner = (
+        emit(task(len(characters), steps), target, functions=("predict", "step", "loss"))
+        .load()()
+        .learner(seed)
+    )
     fit(learner, windows(numbers[:cut], batch_size, seed), steps=steps)
     loss = evaluate(learner, held_out(numbers[cut:]))["loss"]
     typer.echo(f"loss: {loss:.3f} nats a character on text not trained on")

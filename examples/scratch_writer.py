@@ -52,7 +52,7 @@ def trained(target: str, steps: int, seed: int, size: int) -> tuple[Any, float]:
     """Train a learner, and return it with its loss on held-out text."""
     letters = numbers()
     cut = int(TRAINING * len(letters))
-    learner = emit(task(steps), target).load()().learner(seed)
+    learner = emit(task(steps), target, functions=("predict", "step", "loss")).load()().learner(seed)
     fit(learner, windows(letters[:cut], size, seed, CONTEXT), steps=steps)
     return learner, evaluate(learner, held_out(letters[cut:], context=CONTEXT))["loss"]
 

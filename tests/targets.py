@@ -9,6 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
+from catgrad.learn.compile import emit_by_default
+from catgrad.learn.task import COMPILED
 
 SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
 """Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
@@ -24,6 +26,15 @@ TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32, "webg
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 """Phases without shrinking, for the same reason."""
+
+
+def emit(task, target="numpy", functions=None, **options):
+    """Emit all functions of the class of `compile_model`, and the target's variants, unless some are named.
+
+    Of a target that does not print all of them, emit those that it prints.
+    """
+    backend = get_backend(target) if isinstance(target, str) else target
+    return emit_by_default((*COMPILED, *backend.variants), task, backend, functions, **options)
 
 
 def cannot(target, *needed):

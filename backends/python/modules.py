@@ -54,7 +54,8 @@ def load_module(
     exec(compile(artifact.source, filename, "exec"), vars(module))
     if emitted := vars(module).get("Learner"):  # without plots, as it imports one library only
         lacks = frozenset(kind for kind in LEARNER if not hasattr(emitted, kind))
-        own = {"__doc__": emitted.__doc__, "lacks": lacks, **{kind: _refusing(kind, lacks) for kind in lacks}}
+        own: dict[str, Any] = {kind: _refusing(kind, lacks) for kind in lacks}
+        own |= {"__doc__": emitted.__doc__, "lacks": lacks}
         vars(module)["Learner"] = type("Learner", (base, emitted), own)
     found = find(module)
     weakref.finalize(found, linecache.cache.pop, filename, None)

@@ -28,7 +28,9 @@ class Model:
     def loaded(self) -> Any:
         """The training class."""
         options = {"openmp": True} if self.target == "c" and self.case.threads > 1 else {}
-        return emit(self.workload.task, self.target, **options).load()()
+        functions = ["predict", "step"]
+        functions += ["step_many", "predict_prepared"] if self.target == "c" else []
+        return emit(self.workload.task, self.target, functions, **options).load()()
 
     def array(self, array: np.ndarray) -> Any:
         """Return an array as the target holds it."""
@@ -51,7 +53,7 @@ class Model:
         Weights of predictions are packed before, if the target can, as others freeze theirs.
         """
         learner = self.learner()
-        packs = method == "predict" and hasattr(learner, "prepared")
+        packs = method == "predict" and self.target == "c"
         call = learner.prepared() if packs else getattr(learner, method)
         data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
         arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]

@@ -21,7 +21,7 @@ class Model:
     @cached_property
     def loaded(self) -> Any:
         """The training class."""
-        return emit(self.workload.task, "ggml").load(threads=self.case.threads)()
+        return emit(self.workload.task, "ggml", ["step_many"]).load(threads=self.case.threads)()
 
     def steps(self, count: int) -> Timed:
         """Steps in one call, on copies of the batch."""

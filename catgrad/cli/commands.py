@@ -19,7 +19,6 @@ from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.backend import Artifact
-    from catgrad.programs.ports import Kind
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -453,7 +452,7 @@ def _emitted(
     target: str,
     option: list[str],
     precision: str,
-    default: Sequence[Kind],
+    default: Sequence[str],
     functions: list[str] | None = None,
 ) -> Artifact:
     """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""

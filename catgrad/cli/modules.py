@@ -86,7 +86,7 @@ class Training:
         target: str,
         options: Sequence[str],
         functions: Sequence[str] | None = None,
-        default: Sequence[Kind] = EMITTED,
+        default: Sequence[str] = EMITTED,
     ) -> tuple[Any, Artifact]:
         """Import the module and emit its training step.
 

@@ -12,7 +12,7 @@ from catgrad.programs.terms import Terms
 
 
 def select(
-    backend: Backend, task: Any, functions: Iterable[str] | None, default: Sequence[Kind]
+    backend: Backend, task: Any, functions: Iterable[str] | None, default: Sequence[str]
 ) -> tuple[tuple[Kind, ...], frozenset[str]]:
     """Return the kinds of functions of a task to emit, in their order, and the target's variants of them.
 
@@ -21,12 +21,13 @@ def select(
     Raises: UnknownName if the target has no such function; OptionError if there is none
     """
     printed, variants = backend.entries(backend.options, task), backend.variants
+    known = [*printed, *variants]
     if functions is None:
-        named: Sequence[str] = default if set(default) <= set(printed) else printed
+        named: Sequence[str] = default if set(default) <= set(known) else printed
     else:
-        named = _checked(functions, [*printed, *variants], f" for {backend.name}")
+        named = _checked(functions, known, f" for {backend.name}")
     needed = {*named, *backend.required(backend.options), *(variants[n] for n in named if n in variants)}
-    return tuple(kind for kind in printed if kind in needed), variants.keys() & set(named)
+    return tuple(kind for kind in printed if kind in needed), frozenset(variants.keys() & set(named))
 
 
 def select_terms(terms: Terms, functions: Iterable[str] | None) -> Terms:

@@ -17,7 +17,6 @@ from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, EMITTED, Task
 from catgrad.ops.table import Stack
-from catgrad.programs.ports import Kind
 from catgrad.programs.terms import Terms
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
@@ -60,7 +59,7 @@ def emit(
 
 
 def emit_by_default(
-    default: Sequence[Kind],
+    default: Sequence[str],
     task: Model,
     target: str | Backend,
     functions: Iterable[str] | None = None,
@@ -87,7 +86,7 @@ def _emitted(
     given: Model,
     fitted: Model,
     backend: Backend,
-    default: Sequence[Kind],
+    default: Sequence[str],
     functions: Iterable[str] | None = None,
 ) -> Artifact:
     """Emit a model as it is changed for a target, with the hash of the model that the user gave."""

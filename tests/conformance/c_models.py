@@ -12,11 +12,12 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, ops
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
 from catgrad.backend import Artifact
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adamw, clipped, rmsprop, sgd
 from examples.char_gpt import gpt
+from tests.targets import emit
 
 N, TIME = Dim("batch"), Dim("time")
 SEED = 3

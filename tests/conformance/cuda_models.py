@@ -14,11 +14,11 @@ from catgrad.backends.cuda import simulator
 from catgrad.backends.cuda.loading import TOOLCHAIN, memory
 from catgrad.backends.cuda.tools import simulating
 
-from catgrad import emit
 from catgrad.backend import Artifact
 from tests.conformance.c_models import MODELS, Batch, numbers
 from tests.conformance.cuda_driver import Driver
 from tests.gpu import limits
+from tests.targets import emit
 
 
 @dataclass(frozen=True)

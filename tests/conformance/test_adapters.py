@@ -6,12 +6,12 @@ import gguf as package
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, layers, mse, sgd
 from catgrad.errors import OptionError
 from catgrad.learn.adapters import adapters_only, save_adapters
 from catgrad.learn.optimisers import adam, clipped
 from tests.models import mlp
-from tests.targets import on
+from tests.targets import emit, on
 
 INPUTS, OUTPUTS, RANK, ALPHA = 6, 5, 2, 3.0
 A, B, C = (NdArrayType(shape, Dtype.float64) for shape in ((Dim("n"),), (INPUTS,), (OUTPUTS,)))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from catgrad import emit, tools
+from catgrad import tools
 from tests.conformance.c_models import MODELS
+from tests.targets import emit
 
 LINT = Path(__file__).parent / "lint"
 FLAGS = ["-std=c11", "-O2", "-fopenmp-simd"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Functions, Learner, compile_module, emit, fit, from_torch, mse
+from catgrad import Functions, Learner, compile_module, fit, from_torch, mse
 from catgrad.errors import OptionError
 from catgrad.learn.checkpoint import load, save
 from catgrad.learn.losses import cross_entropy
 from catgrad.learn.optimisers import adamw, sgd
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import compile_module, emit, from_torch, mse, verify
+from catgrad import compile_module, from_torch, mse, verify
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.optimiser_options import CLASSES
 from catgrad.frontends.torch.optimisers import continued, several
 from catgrad.learn import optimisers
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, optim = torch.nn, torch.optim

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.programs.program import evaluate
 from catgrad.tools import run
 from tests.conformance.c_models import MODELS, SEED, numbers
 from tests.gpu import limits
+from tests.targets import emit
 from tests.unit.cuda.build import LIMIT, NEEDS_CXX
 from tests.unit.cuda.programs import PROGRAMS, simulated
 from tests.unit.cuda.ranks import Parallel, Rank, ranks

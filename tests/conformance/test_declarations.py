@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from catgrad.backends.javascript.session import NODE
 
-from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, optimisers
+from catgrad import Dtype, NdArrayType, Task, layers, losses, optimisers
 from tests.models import BATCH, INPUT, OUTPUT
+from tests.targets import emit
 
 PACKAGES = Path(__file__).parents[1] / "typescript" / "node_modules"
 TYPESCRIPT = PACKAGES / "typescript" / "bin" / "tsc"

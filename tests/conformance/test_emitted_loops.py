@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.programs.program import evaluate
@@ -16,7 +16,7 @@ from catgrad.terms.structural import Constant
 from catgrad.testing import draw_arrays, run_on
 from tests.control import BOOL, T, close, f64, several, source_of
 from tests.strategies import ROW
-from tests.targets import on, on_targets
+from tests.targets import emit, on, on_targets
 
 in_python = on("numpy", "torch")
 

@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from catgrad import emit, parallel
+from catgrad import parallel
 from catgrad.errors import OptionError
 from tests.conformance.test_fit_processes import MASKS, PLAIN, X, Y
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("jax")), reason=f"target jax: {cannot('jax')}")
 

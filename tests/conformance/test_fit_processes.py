@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, data, emit, evaluate, fit, layers, parallel, shared_rows
+from catgrad import Dim, NdArrayType, Task, data, evaluate, fit, layers, parallel, shared_rows
 from catgrad.errors import OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import adamw, clipped, sgd
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = pytest.mark.skipif(

@@ -8,10 +8,11 @@ import warnings
 import numpy as np
 import pytest
 
-from catgrad import emit, losses, optimisers
+from catgrad import losses, optimisers
 from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, UnsupportedOp
 from catgrad.frontends.onnx import from_onnx
 from tests.onnx_models import block, model, run
+from tests.targets import emit
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

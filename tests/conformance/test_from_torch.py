@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from catgrad import Task, emit, mse, sgd
+from catgrad import Task, mse, sgd
 from catgrad.frontends.torch import from_torch
 from catgrad.frontends.torch.export import Export
 from catgrad.frontends.torch.registry import RANDOM, REGISTRY
@@ -16,6 +16,7 @@ from catgrad.functors import factor_parameters, reverse
 from catgrad.programs.program import evaluate
 from catgrad.terms.structural import is_differentiable
 from tests.conformance.test_pytorch_spatial import convolutions, pools
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, obj, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.learn.optimisers import adamw
@@ -14,7 +14,7 @@ from catgrad.terms.structural import Constant
 from catgrad.testing import Batches, check_conformance, operation_cases, run_on
 from tests.conformance import c_models
 from tests.conformance.c_models import Model, classes, floats, pictures
-from tests.targets import cannot
+from tests.targets import cannot, emit
 from tests.unit.line import X, Y, line
 
 MISSING = cannot("ggml")

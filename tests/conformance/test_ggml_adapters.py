@@ -8,7 +8,7 @@ import gguf as package
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, build, compile_module, emit, layers, mse, ops, sgd
+from catgrad import Dim, NdArrayType, Task, build, compile_module, layers, mse, ops, sgd
 from catgrad.errors import OptionError
 from catgrad.formats import gguf, safetensors
 from catgrad.initialisers import Filled
@@ -18,7 +18,7 @@ from catgrad.learn.optimiser import frozen, grouped
 from catgrad.learn.optimisers import adam
 from tests.conformance.test_ggml_weights import KINDS, products, sum_of
 from tests.ggml import built_by_cmake
-from tests.targets import cannot
+from tests.targets import cannot, emit
 from tests.unit.c.build import run
 
 pytestmark = pytest.mark.skipif(bool(cannot("ggml")), reason=f"target ggml: {cannot('ggml')}")

@@ -10,12 +10,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import draw_arrays, operation_cases, run_on
 from tests.models import TASKS, arguments
+from tests.targets import emit
 
 jax = pytest.importorskip("jax", reason="JAX, which runs what is tested here, is not installed")
 jnp = jax.numpy

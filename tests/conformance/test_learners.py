@@ -12,14 +12,14 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from catgrad import Dim, Learner, NdArrayType, Task, Term, emit, layers, mse, optimisers
+from catgrad import Dim, Learner, NdArrayType, Task, Term, layers, mse, optimisers
 from catgrad.backend import backends, get_backend
 from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
 from catgrad.learn import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import evaluate
 from catgrad.types import as_numpy
-from tests.targets import on
+from tests.targets import emit, on
 
 LEARNERS = ("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", "javascript", "wasm", "webgpu")
 on_learners = on(*LEARNERS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import emit, losses, optimisers
+from catgrad import losses, optimisers
 from catgrad.frontends.onnx import from_onnx
 from tests.onnx_models import model
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnx", reason="the package onnx is not installed")

@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, losses, obj, ops, optimisers
+from catgrad import Dtype, NdArrayType, Task, build, layers, losses, obj, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.learn.precision import mixed_precision
 from catgrad.testing import run_on
 from tests.conformance.pytorch import torch
-from tests.targets import on, on_targets_with
+from tests.targets import emit, on, on_targets_with
 
 F = torch.nn.functional
 UNIT = 2.0**-8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.onnx_backend import KINDS, outcomes
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, mse, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.frontends.onnx import from_onnx
@@ -15,6 +15,7 @@ from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.models import TASKS
 from tests.onnx_models import run
+from tests.targets import emit
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

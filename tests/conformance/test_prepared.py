@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers
 from catgrad.initialisers import Normal
 from catgrad.learn.losses import cross_entropy
 from examples.char_gpt import gpt
+from tests.targets import emit
 from tests.unit.c.build import NEEDS_C
 
 pytestmark = NEEDS_C

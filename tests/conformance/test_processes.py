@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catgrad import Functions, Task, build, emit, layers, losses, ops, shared_rows
+from catgrad import Functions, Task, build, layers, losses, ops, shared_rows
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn import checkpoint, optimisers
@@ -24,7 +24,7 @@ from catgrad.learn.layers.parts import parameter
 from catgrad.learn.optimisers import adamw, clipped, grouped, sgd
 from catgrad.ops.random import KEY
 from tests.conformance.c_models import DRAWING, MODELS, Batch, N, classes, floats, pictures
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = pytest.mark.skipif(

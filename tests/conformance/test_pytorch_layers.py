@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, emit, initialisers, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, initialisers, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import factor_parameters
 from tests.conformance.twins import normal
-from tests.targets import on_all_targets_with
+from tests.targets import emit, on_all_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, init = torch.nn, torch.nn.init

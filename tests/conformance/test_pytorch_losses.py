@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, losses, ops, sgd
+from catgrad import Dtype, NdArrayType, Task, build, layers, losses, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.programs.program import evaluate
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on, on_all_targets, on_targets, on_targets_with
+from tests.targets import drawn, emit, on, on_all_targets, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional

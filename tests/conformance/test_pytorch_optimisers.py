@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, from_torch, layers, mse, ops
+from catgrad import Dtype, NdArrayType, Task, build, from_torch, layers, mse, ops
 from catgrad.errors import CatgradError, OptionError
 from catgrad.initialisers import Normal
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.optimisers import Optimiser, clipped, frozen, grouped, sgd
-from tests.targets import drawn, on_targets_with
+from tests.targets import drawn, emit, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 optim, lr = torch.optim, torch.optim.lr_scheduler

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from catgrad.backends.scratch.machine.projects import validate
 
-from catgrad import emit
 from catgrad.programs import ports
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import evaluate
 from tests.conformance.scratch_models import LOSSES, MODELS, ODD, OPTIMISERS, examples, mlp, of_classes
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
+from tests.targets import emit
 
 STEPS, TOLERANCE = 3, 1e-9
 TABLES = ("state", "buffers", "parameters")
@@ -74,7 +74,7 @@ def test_models(vm, name):
 @pytest.mark.parametrize("name", ODD)
 def test_odd_inputs_outputs_and_parameters(vm, name):
     assert_trains(ODD[name](), vm, 1)
-    artifact = emit(ODD[name](), "scratch", vm=vm, train=False)
+    artifact = emit(ODD[name](), "scratch", ["predict"], vm=vm)
     model, task = artifact.load()(), ODD[name]()
     x, (term, inputs, _) = examples(task, 1, 5)[: len(task.inputs)], task.entry(Kind.PREDICT)
     parameters = model.init(0) if Role.PARAMETER in ports.tables(inputs) else []

@@ -14,13 +14,14 @@ import pytest
 from catgrad.backends.scratch.machine.projects import Machine, validate
 from scipy.stats import chisquare
 
-from catgrad import Dtype, Functions, NdArrayType, Task, emit, layers, losses, sgd
+from catgrad import Dtype, Functions, NdArrayType, Task, layers, losses, sgd
 from catgrad.errors import OptionError
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
 from catgrad.tokenizers import BPETokenizer, CharTokenizer
 from examples.char_gpt import gpt
 from tests.scratch.machines import on_machines
+from tests.targets import emit
 
 MEMORY, WIDTH = 10, 8
 PAGE = "the cat sat on the mat and the rat sat on the cat"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Functions, compile_module, emit, mse, sgd
+from catgrad import Functions, compile_module, mse, sgd
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
 from catgrad.terms.term import edges
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

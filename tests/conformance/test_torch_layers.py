@@ -7,9 +7,10 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from catgrad import compile_module, emit, mse, ops, sgd, verify
+from catgrad import compile_module, mse, ops, sgd, verify
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Task, emit, mixed_precision, mse
+from catgrad import Task, mixed_precision, mse
 from catgrad.errors import OptionError
 from catgrad.frontends.torch import compile_module, from_torch
 from catgrad.learn.optimisers import sgd
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

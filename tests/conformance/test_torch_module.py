@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, mse, obj, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
@@ -20,6 +20,7 @@ from catgrad.testing import draw_arrays, in_float64, operation_cases
 from tests.conformance.test_pytorch import AWKWARD, KEEPS_NAN
 from tests.models import TASKS, mlp
 from tests.strategies import float_terms
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, which differentiates here, is not installed")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dtype, Functions, NdArrayType, emit, mse
+from catgrad import Dtype, Functions, NdArrayType, mse
 from catgrad.dims import Dim
 from catgrad.errors import OptionError, UnsupportedOp
 from catgrad.frontends.torch import from_torch
 from catgrad.learn.optimisers import adamw
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from catgrad.backends.webgpu.adapter import command, environment
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.testing import run_on
 from examples import digits, iris
 from tests.conformance.test_whole_steps import gpt
 from tests.models import mlp
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("webgpu")), reason=str(cannot("webgpu")))
 

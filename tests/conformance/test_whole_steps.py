@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, ops
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adam, adamw, rmsprop, sgd
 from catgrad.terms.term import Term
-from tests.targets import on_targets_with
+from tests.targets import emit, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, optim = torch.nn, torch.optim

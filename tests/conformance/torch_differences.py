@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from catgrad import Task, emit, mse, sgd
+from catgrad import Task, mse, sgd
 from catgrad.backend import get_backend
 from catgrad.programs.ports import Kind, Role
+from tests.targets import emit
 
 
 def largest_difference(module, inputs, imported, target):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import emit
 from catgrad.programs.axes import CommonAxes
 from catgrad.programs.ports import Role
 from tests.conformance.c_models import MODELS
+from tests.targets import emit
 
 
 def hidden(function):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.functors import Expand, reverse, reverse_derivative
@@ -33,7 +33,7 @@ from tests.strategies import (
     integers_for,
     random_terms,
 )  # fmt: skip
-from tests.targets import drawn, on_targets, on_targets_with
+from tests.targets import drawn, emit, on_targets, on_targets_with
 
 
 def equal(xs, ys):

@@ -11,7 +11,7 @@ from catgrad.backends.c.machine import MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import NdArrayType, Task, build, emit, layers, losses, ops, optimisers, sgd
+from catgrad import NdArrayType, Task, build, layers, losses, ops, optimisers, sgd
 from catgrad.dims import product
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
@@ -28,6 +28,7 @@ from catgrad.testing import draw_arrays
 from catgrad.types import Dtype
 from tests.kernels import VECTORS, has, prepared
 from tests.strategies import float_terms
+from tests.targets import emit
 
 EXPAND = Expand(has)
 

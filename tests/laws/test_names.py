@@ -20,7 +20,7 @@ from catgrad.backends.scratch.compile.interface import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import NO_16_BITS, get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
@@ -29,7 +29,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
 from catgrad.types import as_numpy
-from tests.targets import cannot, on_all_targets
+from tests.targets import cannot, emit, on_all_targets
 from tests.unit.c.build import NEEDS_C
 
 PAIR = NdArrayType((2,))

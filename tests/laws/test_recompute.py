@@ -17,13 +17,12 @@ from catgrad import (
     Task,
     build,
     compile_model,
-    emit,
     layers,
     losses,
     ops,
     optimisers,
     sgd,
-)  # fmt: skip
+)
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.functors import substitute
@@ -32,6 +31,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
 from catgrad.testing import draw_arrays
 from examples.char_gpt import gpt
+from tests.targets import emit
 
 N, BATCH = Dim("batch"), 32
 

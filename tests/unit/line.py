@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, mse, ops, sgd
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn.layers.parts import buffer, parameter, update
 from catgrad.learn.schedules import Rate
 from catgrad.terms.op import scope
+from tests.targets import emit
 
 W, B, COUNT = NdArrayType((4, 3)), NdArrayType((3,)), NdArrayType((), Dtype.int64)
 

@@ -31,7 +31,6 @@ from catgrad import (
     data,
     digest,
     discard,
-    emit,
     evaluate,
     fit,
     from_torch,
@@ -52,6 +51,7 @@ from catgrad import (
     trace,
     verify,
 )
+from tests.targets import emit
 
 A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((8,))
 X, Y = A + B, A + C

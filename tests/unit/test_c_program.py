@@ -8,9 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
+from tests.targets import emit
 from tests.unit.c.build import COMPILERS, NEEDS_C, PROGRAMS, SANE, STRICT, built, run
 from tests.unit.line import emitted, line
 

@@ -34,7 +34,7 @@ REFUSED = [
     (("emit", DENSE, "-t", "scratch", "--option", "data=5"), "data must be arrays"),
     (("emit", DENSE, "-t", "scratch", "--option", "features=5"), "features must be names"),
     (("emit", DENSE, "-t", "scratch", "--option", "sig_figs=999"), "sig_figs must be at most 17"),
-    (("emit", DENSE, "-t", "scratch", "--option", "train=no"), "train must be true or false"),
+    (("emit", DENSE, "-f", "setp"), "did you mean 'step'?"),
     (("emit", DENSE, "-t", "scratch", "--option", "weights=3"), "weights must be the path of a file"),
     (("emit", DENSE, "-t", "torch-module", "--option", "constants=inlin"), "did you mean 'inline'"),
     (("emit", DENSE, "--option", f"batch={'9' * 5000}"), "must be left out"),

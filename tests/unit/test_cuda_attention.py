@@ -15,7 +15,7 @@ from catgrad.backends.cuda.simulator import COMPILER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
@@ -32,7 +32,7 @@ from catgrad.types import widened
 from examples import char_gpt
 from tests.kernels import prepared
 from tests.models import arguments
-from tests.targets import UNSHRUNK
+from tests.targets import UNSHRUNK, emit
 from tests.unit.cuda.build import LIMIT, NEEDS_CXX, sanitized
 
 B, T, S = Dim("b"), Dim("t"), Dim("s")

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
 from catgrad.programs.ports import Kind, Role
@@ -18,7 +18,7 @@ from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
 from tests.pythons import interpreter
-from tests.targets import on
+from tests.targets import emit, on
 
 
 @pytest.mark.parametrize("name", TASKS)

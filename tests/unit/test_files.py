@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catgrad import emit
 from catgrad.errors import ArtifactError
 from catgrad.files import STRAY_SECONDS, write_atomically
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from tests.models import mlp
+from tests.targets import emit
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks or links of this kind")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import accuracy, emit, evaluate, fit, optimisers
+from catgrad import accuracy, evaluate, fit, optimisers
 from catgrad.errors import ArtifactError, DivergenceError, OptionError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
@@ -22,7 +22,7 @@ from catgrad.learn.history import Epoch, History
 from catgrad.learn.plateau import Plateau
 from catgrad.learn.schedules import adjustable
 from tests.models import mlp, rectified, two_inputs
-from tests.targets import on_all_targets_with
+from tests.targets import emit, on_all_targets_with
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")

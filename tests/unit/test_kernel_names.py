@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cpu_workloads import chosen
-from catgrad import Dtype, NdArrayType, Task, emit, layers, mse, optimisers
+from catgrad import Dtype, NdArrayType, Task, layers, mse, optimisers
 from catgrad.backend import get_backend
 from catgrad.naming import common
 from catgrad.printing.dialect import Literal, Text
 from catgrad.terms.structural import Constant
 from examples import digits
+from tests.targets import emit
 
 WORDS = st.lists(st.sampled_from(["d", "0", "1", "conv", "dense", "out", "weight"]), min_size=1, max_size=5)
 LONGEST = 120

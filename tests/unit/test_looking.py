@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, emit, fit, layers, losses, mse, optimisers
+from catgrad import Dim, NdArrayType, Task, fit, layers, losses, mse, optimisers
 from catgrad.errors import OptionError, UnknownName
 from catgrad.learn.task import COMPILED
 from catgrad.programs.ports import Role
@@ -16,6 +16,7 @@ from catgrad.tables import Table, spelled
 from catgrad.types import Dtype
 from examples import char_gpt, digits
 from tests.models import mlp
+from tests.targets import emit
 from tests.unit.test_cli import run
 
 LABELS = (NdArrayType((Dim("batch"),), Dtype.int64),)

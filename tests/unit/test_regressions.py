@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.functors import factor_parameters, reverse
@@ -19,6 +19,7 @@ from catgrad.terms.op import OPS, Op
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import Edge, assemble, compose, identity
 from catgrad.testing import run_on
+from tests.targets import emit
 
 N = Dim("n")
 BOOL, F3_BOOL = NdArrayType((2, 3), Dtype.bool), NdArrayType((3,), Dtype.bool)

@@ -9,10 +9,11 @@ import pytest
 from catgrad.backends.scratch.formats.projects import read_arrays
 from catgrad.backends.scratch.machine.projects import Machine, validate
 
-from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, mse, sgd
+from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, accuracy, fit, layers, losses, mse, sgd
 from catgrad.errors import ArtifactError, DivergenceError, DtypeError, OptionError, ShapeError, UnsupportedOp
 from examples.iris import FEATURES, SPECIES, dense, load
 from tests.scratch.machines import on_machines
+from tests.targets import emit
 
 BATCH = NdArrayType((Dim("batch"),))
 X, Y = load()

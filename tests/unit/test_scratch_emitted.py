@@ -19,7 +19,7 @@ from catgrad.backends.scratch.formats.names import written
 from catgrad.backends.scratch.kernels.texts import blocks
 from catgrad.backends.scratch.machine.projects import Machine, validate
 
-from catgrad import Task, build, emit, layers, mse, ops, sgd
+from catgrad import Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.functors import Expand
@@ -31,6 +31,7 @@ from examples.iris import hidden
 from tests.conformance.scratch_models import MODELS, N, cnn, f64, mlp
 from tests.conformance.test_scratch_steps import assert_trains
 from tests.scratch.machines import on_machines
+from tests.targets import emit
 
 LONGEST = 240
 """Limit of blocks in a custom block, above which V8 does not optimise TurboWarp's code."""

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import emit, optimisers, sgd
+from catgrad import optimisers, sgd
 from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
+from tests.targets import emit
 
 MODELS = {"mlp": mlp, "classifier": classifier, "bigrams": bigrams}
 BATCH = 2

@@ -12,9 +12,10 @@ from catgrad.backends.scratch.machine.projects import Machine
 from hypothesis import example, given
 from hypothesis.extra import numpy as arrays
 
-from catgrad import NdArrayType, Task, emit, layers, mse, sgd
+from catgrad import NdArrayType, Task, layers, mse, sgd
 from catgrad.errors import ArtifactError, CatgradWarning
 from tests.scratch.machines import on_machines
+from tests.targets import emit
 from tests.unit.test_scratch_files import project
 
 INPUT, HIDDEN, OUTPUT = NdArrayType((5,)), NdArrayType((7,)), NdArrayType((2,))
@@ -239,7 +240,7 @@ def test_no_storage_makes_a_list_longer(storage):
 def test_a_list_of_maximum_length_is_unpacked(vm, storage):
     machine = Machine(vm)
     model = layers.linear(NdArrayType((1,)), NdArrayType((2000,)), NdArrayType((100,)))
-    artifact = emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage, train=False)
+    artifact = emit(Task(model, sgd(0.5), mse, "large"), "scratch", ["predict"], storage=storage)
     machine.load(artifact.files["large.sb3"])
     machine.call("unpack weights")
     kept = scratch.read_arrays(artifact.files["large.sb3"], artifact.program.tables["parameters"])

@@ -8,20 +8,7 @@ import numpy as np
 import pytest
 from catgrad.backends.numpy import BACKEND as NUMPY
 
-from catgrad import (
-    Dim,
-    Dtype,
-    Functions,
-    NdArrayType,
-    Task,
-    build,
-    emit,
-    layers,
-    mixed_precision,
-    mse,
-    ops,
-    sgd,
-)
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, layers, mixed_precision, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError, UnsupportedOp
 from catgrad.learn.layers import dropout
 from catgrad.learn.rows import shared_rows
@@ -30,6 +17,7 @@ from catgrad.terms.state import DRAWS, SEED
 from catgrad.testing import isomorphic
 from tests.conformance.c_models import MODELS
 from tests.models import mlp
+from tests.targets import emit
 
 N, TIME = Dim("batch"), Dim("time")
 X = NdArrayType((N, 6))

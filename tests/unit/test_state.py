@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import factor_buffers
@@ -17,7 +17,7 @@ from catgrad.ops.random import RandomBits, RandomNormal, RandomUniform, philox, 
 from catgrad.programs.program import evaluate
 from catgrad.terms.term import edges
 from catgrad.testing import run_on
-from tests.targets import on, on_all_targets, on_all_targets_with
+from tests.targets import emit, on, on_all_targets, on_all_targets_with
 
 BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 

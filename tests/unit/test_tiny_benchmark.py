@@ -13,9 +13,9 @@ from benchmarks.tiny import build
 from benchmarks.tiny.nets import NETS, task
 from benchmarks.tiny.peers import NETS as PEER_NETS
 from benchmarks.tiny.peers import dense, require_agreement
-from catgrad import emit
 from catgrad.errors import ToolError, VerificationError
 from catgrad.learn.optimisers import sgd
+from tests.targets import emit
 
 REASON = build.compiler.COMPILER.missing() or build.missing() or build.QEMU.missing()
 

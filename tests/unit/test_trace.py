@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, trace
+from catgrad import Dim, NdArrayType, Task, build, layers, mse, ops, optimisers, trace
 from catgrad.errors import OptionError, ShapeError
 from catgrad.learn.trace import MAX_DRAWN_OPERATIONS, arguments
 from catgrad.programs.ports import Kind
@@ -15,7 +15,7 @@ from catgrad.terms.draw import around, dot
 from catgrad.terms.term import check_functional, edges
 from examples import digits
 from tests.models import mlp
-from tests.targets import on
+from tests.targets import emit, on
 from tests.unit.test_cli import run
 
 ROWS = NdArrayType((Dim("n"), 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, fit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import reverse
 from catgrad.learn import checkpoint, optimisers, schedules
@@ -13,7 +13,7 @@ from catgrad.learn.layers import buffer, checkpointed, dropout, parameter, updat
 from catgrad.programs.ports import Kind, Role, tables
 from catgrad.programs.program import evaluate
 from catgrad.terms.state import DRAWS, SEED, STEP
-from tests.targets import on_targets_with
+from tests.targets import emit, on_targets_with
 
 V, WIDE, KEYS = NdArrayType((3,)), NdArrayType((400,)), (np.int64(5), np.int64(0))
 N = Dim("batch")

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops, sgd, verify
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, sgd, verify
 from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, ToolError, VerificationError
 from catgrad.programs.program import Program, lower
 from catgrad.verification import difference
 from tests.models import BATCH, INPUT, mlp
-from tests.targets import need, on
+from tests.targets import emit, need, on
 
 TARGETS = ("numpy", "torch", "torch-module", "jax", "c", "scratch")
 

@@ -22,7 +22,6 @@ from catgrad.frontends.torch.targets import split_dynamic, target_types
 from catgrad.learn.compile import emit_by_default
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import EMITTED, LEARNER, Task
-from catgrad.programs.ports import Kind
 from catgrad.types import as_numpy, widened
 
 
@@ -157,7 +156,7 @@ def emit_module(
     optimizer: Any,
     loss: Any,
     target: str | Backend = "numpy",
-    default: Sequence[Kind] = EMITTED,
+    default: Sequence[str] = EMITTED,
     functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
