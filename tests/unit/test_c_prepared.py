@@ -17,7 +17,7 @@ pytestmark = NEEDS_C
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("net")
-    write_page(PAGE, folder)
+    write_page(PAGE, folder, ["predict", "step", "step_many", "predict_prepared"])
     return folder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catgrad import tools
+from catgrad import emit, tools
 from catgrad.backend import get_backend
 
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
@@ -28,13 +28,14 @@ LIMIT = 240
 """Seconds for a compiler or a program, fewer than a test has."""
 
 
-def write_page(page, folder):
-    """Write the files of a how-to's task, and its program as main.cpp."""
+def write_page(page, folder, functions=None):
+    """Write the files of a how-to's task, with these functions instead of its own, and its program as main.cpp."""
     text = page.read_text(encoding="utf-8")
     task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
     namespace = {}
     exec(task.partition("for path")[0], namespace)
-    namespace["artifact"].write(folder)
+    artifact = namespace["artifact"]
+    (emit(namespace["task"], artifact.backend, functions) if functions else artifact).write(folder)
     (folder / "main.cpp").write_text(program)
 
 
