@@ -255,7 +255,7 @@ def test_expressions_have_the_parentheses_they_need(function, wanted):
 
 @on("numpy", "c")
 def test_emission_is_deterministic_across_processes(target):
-    program = "from tests.models import TASKS\nfrom catgrad import emit\n"
+    program = "from tests.models import TASKS\nfrom tests.targets import emit\n"
     program += f"print(''.join(emit(task(), {target!r}).source for task in TASKS.values()), end='')"
     here = "".join(emit(task(), target).source for task in TASKS.values())
     for seed in ("0", "1", "12345"):

@@ -29,7 +29,7 @@ LIMIT = 240
 
 
 def write_page(page, folder, functions=None):
-    """Write the files of a how-to's task, with these functions instead of its own, and its program as main.cpp."""
+    """Write the files of a how-to's task, perhaps with other functions, and its program as main.cpp."""
     text = page.read_text(encoding="utf-8")
     task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
     namespace = {}
