@@ -74,6 +74,7 @@ BACKEND = JaxBackend(
     load=load,
     needs=(JAX,),
     options=Options(),
+    required=lambda options: options.required,
     prepare=partitioned,
     template_context=template_context,
     known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},

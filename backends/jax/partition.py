@@ -13,7 +13,7 @@ from catgrad.backend import Backend, statements
 from catgrad.errors import OptionError
 from catgrad.options import require_choices, require_kinds
 from catgrad.programs.partition import ROWS, Shares, axes_of_layers, largest_axis
-from catgrad.programs.ports import TABLES, Port, Role
+from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 
 
@@ -31,6 +31,11 @@ class Options:
 
     shard: str = ""
     devices: int = 1
+
+    @property
+    def required(self) -> tuple[Kind, ...]:
+        """The function whose sums say which axes of layers can be shared."""
+        return (Kind.LOSS,) if self.shard == "tensor" else ()
 
     def __post_init__(self) -> None:
         require_kinds(self)

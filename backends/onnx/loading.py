@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catgrad.backend import Artifact
-from catgrad.errors import ToolError
+from catgrad.errors import ToolError, not_emitted
 from catgrad.files import write_atomically
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, operations
@@ -83,7 +83,12 @@ class Learner(PureLearner):
     """Tables of the model, and its functions on them in ONNX Runtime."""
 
     def save(self, path: str | Path) -> None:
-        """Write `predict` with the arrays as they are as a model of ONNX. Raises: ArtifactError"""
+        """Write `predict` with the arrays as they are as a model of ONNX.
+
+        Raises: NotEmitted if it was not; ArtifactError if it cannot be written
+        """
+        if Kind.PREDICT in self.lacks:
+            raise not_emitted(Kind.PREDICT, self._emitted)
         predict = self._program.kinds[Kind.PREDICT]
         arrays = {name: np.asarray(array) for table in self._tables.values() for name, array in table.items()}
         proto = model(self._program, predict, arrays, are_inputs=False)

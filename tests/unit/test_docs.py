@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import catgrad
-from catgrad import Functions, NdArrayType, build, emit, layers, ops
+from catgrad import Functions, NdArrayType, build, layers, ops
 from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.testing import operation_cases
 from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
+from tests.targets import emit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

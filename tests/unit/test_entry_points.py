@@ -24,7 +24,9 @@ from catgrad import (
 )
 from catgrad.backend import backends, get_backend
 from catgrad.errors import NotEmitted, OptionError, TermError, UnknownName, UnsupportedOp
+from catgrad.initialisers import Stored
 from catgrad.learn.entries import terms_of
+from catgrad.learn.layers.parts import parameter
 from catgrad.learn.learner import Learner
 from catgrad.learn.optimisers import adam
 from catgrad.programs.ports import Kind
@@ -82,6 +84,14 @@ def test_each_choice_agrees_with_the_reference(target):
         artifact = emit(task(), target, functions)
         verify(artifact).check()
         assert hasattr(artifact.load()(), "learner") == ("step" in functions)
+
+
+@pytest.mark.parametrize("target", ALL)
+def test_stored_values_need_no_predict(target):
+    """The README of a program with weights shows how to begin with them."""
+    weight = build(lambda x: x @ parameter("weight", X + Y, Stored(np.ones((4, 3), np.float32))), [BATCH + X])
+    if target != "torch-module":
+        emit(Task(weight, sgd(0.1), mse, "held"), backend_of(target), ["step"])
 
 
 def test_the_order_in_which_functions_are_named_does_not_matter():
@@ -178,9 +188,16 @@ def test_variants_say_that_they_were_not_emitted(target):
         learner.prepared()
 
 
-@pytest.mark.parametrize(("target", "options"), [("c", {"mpi": True}), ("cuda", {"nccl": True})])
-def test_options_bring_the_functions_that_they_need(target, options):
-    assert names(emit(task(), target, **options)) == ["predict", "grads", "update", "step"]
+@pytest.mark.parametrize(
+    ("target", "options", "needed"),
+    [
+        ("c", {"mpi": True}, ["grads", "update"]),
+        ("cuda", {"nccl": True}, ["grads", "update"]),
+        ("jax", {"shard": "tensor", "devices": 2}, ["loss"]),
+    ],
+)
+def test_options_bring_the_functions_that_they_need(target, options, needed):
+    assert names(emit(task(), target, **options)) == ["predict", *needed, "step"]
 
 
 def test_the_class_of_compile_model_keeps_its_functions():
