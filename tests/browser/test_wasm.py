@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from catgrad.backends.wasm.build import library
 
-from catgrad import emit
 from tests.conformance.test_wasm_threads import BATCH, WIDTH, wide
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 from .editor import ask, missing
 

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from catgrad import emit
 from examples import iris
+from tests.targets import emit
 
 from .editor import ask, missing
 

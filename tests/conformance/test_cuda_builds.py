@@ -10,9 +10,10 @@ import re
 import pytest
 from catgrad.backends.cuda.tools import NVCC
 
-from catgrad import Dtype, Functions, NdArrayType, Task, build, emit, losses, mixed_precision, ops
+from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from examples import char_gpt, digits, iris, llama, lstm
 from tests.conformance.c_models import MODELS, classes, mlp
+from tests.targets import emit
 from tests.unit.c.build import run
 
 pytestmark = pytest.mark.skipif(bool(NVCC.missing()), reason=f"nvcc: {NVCC.missing()}")

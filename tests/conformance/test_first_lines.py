@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import CatgradError, Dim, NdArrayType, Task, emit, fit, layers, losses, mse, ops, optimisers, sgd
+from catgrad import CatgradError, Dim, NdArrayType, Task, fit, layers, losses, mse, ops, optimisers, sgd
 from catgrad.learn import checkpoint
-from tests.targets import on
+from tests.targets import emit, on
 
 A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 X, Y = np.ones((5, 4), np.float32), np.ones((5, 3), np.float32)

@@ -8,14 +8,14 @@ import gguf as package
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, schedules
+from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers, schedules
 from catgrad.errors import ToolError
 from catgrad.formats import gguf
 from catgrad.initialisers import Filled, Normal
 from catgrad.learn import checkpoint
 from catgrad.terms.op import scope
 from tests.models import BATCH, INPUT, OUTPUT
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("ggml")), reason=f"target ggml: {cannot('ggml')}")
 

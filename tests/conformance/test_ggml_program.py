@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from catgrad.backends.c.compiler import CXX
 
-from catgrad import emit
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from tests.ggml import NEEDS_GGML, built_by_cmake
-from tests.targets import on
+from tests.targets import emit, on
 from tests.unit.c.build import built, run, write_page
 from tests.unit.line import X, Y, line
 

@@ -8,7 +8,7 @@ import gguf as package
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import Dim, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.formats import gguf
@@ -16,7 +16,7 @@ from catgrad.initialisers import Normal
 from catgrad.learn import checkpoint
 from catgrad.learn.entries import program
 from catgrad.ops.contract import Contract
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("ggml")), reason=f"target ggml: {cannot('ggml')}")
 

@@ -17,7 +17,6 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, opti
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, ToolError
 from catgrad.learn import checkpoint
-from catgrad.learn.compile import emit
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.op import OPS
 from catgrad.testing import Batches, Case, check_conformance, in_float64, operation_cases, run_on
@@ -26,7 +25,7 @@ from tests.conformance.test_whole_numbers import OPERATORS, PAIRS, REDUCTIONS, c
 from tests.differential import check_programs
 from tests.models import BATCH, INPUT, OUTPUT, mlp
 from tests.programs import programs
-from tests.targets import UNSHRUNK, cannot, on
+from tests.targets import UNSHRUNK, cannot, emit, on
 
 DTYPES = (Dtype.float64, Dtype.float32, Dtype.int32, Dtype.uint32, Dtype.bool)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import emit, mse, ops, sgd
+from catgrad import mse, ops, sgd
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -14,12 +14,12 @@ from catgrad.backends.c.loading import loaded, sources
 from catgrad.backends.wasm.build import ROUNDING, ZIG
 
 from benchmarks.cpu_workloads import WORKLOADS
-from catgrad import NdArrayType, build, emit
+from catgrad import NdArrayType, build
 from catgrad.backend import get_backend
 from catgrad.testing import run_on
 from catgrad.tools import Executable
 from catgrad.types import Dtype
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))
 

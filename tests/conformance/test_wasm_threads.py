@@ -14,11 +14,11 @@ from catgrad.backends.javascript.session import node as engine
 from catgrad.backends.wasm.build import MAX_THREADS, library
 
 from benchmarks.cpu_workloads import WORKLOADS
-from catgrad import Dim, NdArrayType, Task, emit, layers, mse, sgd
+from catgrad import Dim, NdArrayType, Task, layers, mse, sgd
 from catgrad.certification import certify
 from catgrad.errors import OptionError
 from tests.models import mlp
-from tests.targets import cannot
+from tests.targets import cannot, emit
 from tests.unit.test_term_files import MODELS
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad import NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.learn.optimiser import clipped
@@ -17,7 +17,7 @@ from catgrad.programs.program import evaluate
 from catgrad.terms.canonical import digest
 from catgrad.testing import run_on
 from tests.kernels import SCALARS, compiled
-from tests.targets import on
+from tests.targets import emit, on
 
 DEEP = 1000
 ROW, NUMBER = NdArrayType((6,)), NdArrayType(())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catgrad import NdArrayType, Task, emit, layers, mse, sgd
+from catgrad import NdArrayType, Task, layers, mse, sgd
 from catgrad.functors import reverse
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
@@ -18,7 +18,7 @@ from catgrad.programs.program import lower as straight
 from catgrad.testing import draw_arrays
 from tests.kernels import SCALARS, VECTORS, compiled
 from tests.strategies import float_terms, integer_terms, integers_for
-from tests.targets import cannot
+from tests.targets import cannot, emit
 
 FUSE = sys.modules["catgrad.loops.passes.fuse"]
 BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import NdArrayType, build, emit, ops
+from catgrad import NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.learn.layers import dense, sequential, sigmoid, tanh
 from catgrad.learn.losses import mse
@@ -13,6 +13,7 @@ from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.programs.program import evaluate
 from catgrad.testing import draw_arrays, run_on
+from tests.targets import emit
 
 pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there is no C compiler")
 

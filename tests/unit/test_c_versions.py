@@ -7,13 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import Dim, Functions, NdArrayType, build, emit, ops
+from catgrad import Dim, Functions, NdArrayType, build, ops
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Axis, Let, Loop, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Space
 from catgrad.loops.printing.versions import near
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
+from tests.targets import emit
 from tests.unit.c.build import NEEDS_C
 
 ROW = NdArrayType((64,))

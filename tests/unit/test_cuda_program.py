@@ -16,10 +16,11 @@ from catgrad.backends.cuda.simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
+from catgrad import Dim, Functions, NdArrayType, Task, build, layers, mse, ops, optimisers
 from catgrad.dims import coefficients
 from catgrad.errors import OptionError
 from catgrad.loops.memory_plan import rounded
+from tests.targets import emit
 from tests.unit.c.build import SANE, built, run, write_page
 from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.cuda.programs import NEEDS_NVCC, PROGRAMS, WARNED, simulated

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from catgrad import Functions, NdArrayType, build, emit, ops
+from catgrad import Functions, NdArrayType, build, ops
+from tests.targets import emit
 
 
 @pytest.mark.parametrize(

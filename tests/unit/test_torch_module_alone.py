@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, optimisers, sgd
+from catgrad import Dtype, NdArrayType, Task, layers, losses, optimisers, sgd
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint, schedules
 from tests.conformance.test_torch_module import MODELS
 from tests.models import mlp, two_inputs
+from tests.targets import emit
 
 torch = pytest.importorskip("torch", reason="PyTorch, on which the emitted file runs, is not installed")
 

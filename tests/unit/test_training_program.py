@@ -8,12 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, ops, sgd
 from catgrad.formats import gguf, safetensors
 from catgrad.learn.layers.parts import parameter
 from catgrad.learn.losses import cross_entropy
 from catgrad.learn.schedules import adjustable
 from tests.ggml import NEEDS_GGML, built_by_cmake
+from tests.targets import emit
 from tests.unit.c.build import NEEDS_C, SANE, built, run
 from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.cuda.programs import simulated

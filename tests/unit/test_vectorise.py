@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from catgrad import Dim, Functions, NdArrayType, build, emit, ops
+from catgrad import Dim, Functions, NdArrayType, build, ops
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space, number
@@ -16,6 +16,7 @@ from catgrad.ops.arithmetic import Add, Divide
 from catgrad.ops.transcendental import Exp, Sqrt, Tanh
 from catgrad.terms.op import Op
 from catgrad.types import Dtype
+from tests.targets import emit
 
 MACHINE = Machine((), lanes=16)
 SCALE = Load(Buffer("scale", NdArrayType(()), Space.ARGUMENT), ())

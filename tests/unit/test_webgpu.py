@@ -7,12 +7,13 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, build, emit, ops
+from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors.expand import Expand
 from catgrad.programs.program import Program, lower
 from tests.models import mlp
+from tests.targets import emit
 
 WEBGPU = get_backend("webgpu")
 
