@@ -9,7 +9,6 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, o
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors import reverse
-from catgrad.learn.compile import emit
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.op import OPS
 from catgrad.terms.structural import Constant
@@ -18,7 +17,7 @@ from catgrad.testing import Batches, Case, draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import torch
 from tests.models import mlp
-from tests.targets import TOGETHER, on_targets_with
+from tests.targets import TOGETHER, emit, on_targets_with
 
 F16, BF16 = Dtype.float16, Dtype.bfloat16
 EPSILON = {F16: 2**-10, BF16: 2**-7}

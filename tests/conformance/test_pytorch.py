@@ -10,11 +10,10 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, optimisers, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
-from catgrad.learn.compile import emit
 from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.models import mlp
-from tests.targets import on_all_targets, on_all_targets_with, on_targets
+from tests.targets import emit, on_all_targets, on_all_targets_with, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
