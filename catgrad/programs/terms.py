@@ -92,7 +92,7 @@ class Terms:
             if name not in self.entries:
                 raise TermError(
                     f"{self.name} must have the term {name}", f"it has {', '.join(self.entries)}",
-                    "save the whole task",
+                    "save the whole task, or name other functions",
                 )  # fmt: skip
         picked = {name: self.entries[name] for name in chosen}
         return replace(self, entries=picked, whole=self.whole or self)
