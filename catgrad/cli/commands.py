@@ -66,7 +66,8 @@ EntryPoints = Annotated[
         help="A function to emit, once for each; by default predict and step. Others of a Task are loss "
         "(which validation needs), grads and update (the halves of step), rev (the reverse of predict) "
         "and rev_p (its part for the parameters); of c, cuda and ggml step_many (several batches in one "
-        "call); of c predict_prepared (with packed weights). Initial values and files are always there.",
+        "call); of c predict_prepared (with packed weights). Initial values are always there, and with step "
+        "what reads and writes weights, and a program that trains, if the target has these.",
     ),
 ]
 Precision = Annotated[
