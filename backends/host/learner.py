@@ -29,7 +29,7 @@ class FunctionLearner(Owner):
 
     def _call(self, kind: Kind, *own: Any) -> list[Any]:
         """Call a function; those of one learner take turns."""
-        if kind in self.lacks:
+        if kind not in self._functions:
             raise not_emitted(kind, self._emitted)
         with self.lock:
             return self._functions[kind](*own)

@@ -93,7 +93,7 @@ class Learner(Owner):
 
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output, of any number of examples; a list if there are several outputs."""
-        if Kind.PREDICT in self.lacks:
+        if Kind.PREDICT not in self._functions:
             raise not_emitted(Kind.PREDICT, self._functions)
         predict = self._functions[Kind.PREDICT]
         with self.lock:
