@@ -78,7 +78,7 @@ def workspaces(library: Any) -> tuple[int, int]:
 def trained(task: Task) -> int:
     """Count the elements of parameters that a step may change."""
     rng = np.random.default_rng(0)
-    learner = emit(task, "numpy").load()().learner(0)
+    learner = emit(task, "numpy", ["step", "update"]).load()().learner(0)
     before = {name: np.array(array) for name, array in learner.parameters.items()}
     learner.update({name: rng.uniform(1, 2, array.shape) for name, array in before.items()})
     return sum(int(np.sum(learner.parameters[name] != array)) for name, array in before.items())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.machine import operations
 from benchmarks.part import PARTS, net, trained, workspaces
 from benchmarks.tiny import nets as tiny
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops
+from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import Normal
 from catgrad.learn.optimisers import (
@@ -25,7 +25,7 @@ from catgrad.learn.optimisers import (
     sgd,
     sliced,
 )
-from tests.targets import on, on_all_targets_with
+from tests.targets import emit, on, on_all_targets_with
 
 BATCH, SIZES = 8, (40, 64, 48, 32, 10)
 
