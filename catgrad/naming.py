@@ -15,6 +15,9 @@ _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 _OF_ARRAY = re.compile(r"\w+([./-]\w+)*")
 """Names that modules of PyTorch give, such as `stages.3x3/conv-1.weight`: they end no string or comment."""
 
+MAX_LISTED = 2
+"""Names that are listed as one, before the number of the others."""
+
 MAX_NAME_CHARACTERS = 200
 """The maximum length of a name, which also names files: most systems allow 255 characters."""
 
@@ -86,14 +89,14 @@ def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def common(names: Iterable[str]) -> str:
-    """Return the words at the beginning and the end that names have in common."""
+    """Return the words at the beginning and the end that names have in common, but for different digits."""
     distinct = list(dict.fromkeys(names))
-    if len(distinct) == 1:
-        return distinct[0]
+    if len(distinct) <= 1:
+        return "".join(distinct)
     first, *others = [re.split(r"[._]", name) for name in distinct]
     before, after = (_agreement([words[::step] for words in (first, *others)]) for step in (1, -1))
-    after = min(after, min(map(len, (first, *others))) - before)
-    return "_".join([*first[:before], *first[len(first) - after :]])
+    count = min(len(after), min(map(len, (first, *others))) - len(before))
+    return "_".join(filter(None, [*before, *after[:count][::-1]]))
 
 
 def shared_name(names: Sequence[str]) -> str:
@@ -107,11 +110,28 @@ def shared_name(names: Sequence[str]) -> str:
     return "".join(words if differing else every[0])
 
 
-def _agreement(lists: Sequence[Sequence[str]]) -> int:
-    """Count the words at the beginning of lists in which all agree."""
-    return next(
-        (n for n, words in enumerate(zip(*lists, strict=False)) if len({*words}) > 1), min(map(len, lists))
-    )
+def summary(names: Iterable[str]) -> str:
+    """Return one name for arrays that are computed together: lists what neighbours of them share."""
+    groups: list[str] = []
+    for name in dict.fromkeys(filter(None, names)):
+        shared = common([groups[-1], name]) if groups else ""
+        if shared in ("", "d"):  # all cotangents share that
+            groups.append(name)
+        else:
+            groups[-1] = shared
+    rest = [f"{len(groups) - MAX_LISTED}_more"] if len(groups) > MAX_LISTED + 1 else groups[MAX_LISTED:]
+    return "_and_".join([*groups[:MAX_LISTED], *rest])
+
+
+def _agreement(lists: Sequence[Sequence[str]]) -> list[str]:
+    """Return the words at the beginning of lists in which all agree, without digits in which they do not."""
+    words = []
+    for same in zip(*lists, strict=False):
+        stems = {word.strip("0123456789") for word in same}
+        if len(stems) > 1:
+            break
+        words.append(same[0] if len({*same}) == 1 else stems.pop())
+    return words
 
 
 def numbered(name: str, count: int) -> list[str]:

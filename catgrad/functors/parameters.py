@@ -45,7 +45,8 @@ def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
 
 def _is_local(op: Op) -> TypeGuard[Named]:
     """Return whether its name belongs to one layer."""
-    return isinstance(op, Named) and not isinstance(op, RunNumber)
+    is_relative = isinstance(op, Label) and op.is_relative
+    return isinstance(op, Named) and not isinstance(op, RunNumber) and not is_relative
 
 
 def _local(term: Term) -> Iterator[Named]:

@@ -14,7 +14,7 @@ from catgrad import ops
 from catgrad.errors import OptionError, ShapeError, no_attribute
 from catgrad.learn.labels import check_classes, check_like_predictions
 from catgrad.ops import broadcast, select, zeros_like
-from catgrad.terms.structural import Constant
+from catgrad.terms.structural import Constant, part
 from catgrad.terms.var import Var
 
 __all__ = ["bce_with_logits", "cross_entropy", "huber", "kl_div", "l1", "mse", "nll"]
@@ -31,7 +31,7 @@ def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
               leaves out the factor 2 / n, so its learning rates are larger by n / 2
     """
     check_like_predictions("mse", y_hat, y)
-    return _reduced(ops.square(ops.subtract(y_hat, y)), reduction)
+    return _reduced(ops.square(part("error", ops.subtract(y_hat, y))), reduction)
 
 
 def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
@@ -41,7 +41,7 @@ def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     Gradient: dŷ = sign(ŷ − y) / n
     """
     check_like_predictions("l1", y_hat, y)
-    return _reduced(ops.absolute(ops.subtract(y_hat, y)), reduction)
+    return _reduced(ops.absolute(part("error", ops.subtract(y_hat, y))), reduction)
 
 
 def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mean") -> Any:
@@ -55,7 +55,7 @@ def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mea
     if not delta > 0:
         raise OptionError("the δ of huber must be positive", f"it is {delta}", "try 1.0")
     check_like_predictions("huber", y_hat, y)
-    error = ops.subtract(y_hat, y)
+    error = part("error", ops.subtract(y_hat, y))
     size = ops.absolute(error)
     return _reduced(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)), reduction)
 
@@ -140,18 +140,19 @@ def _negative_likelihood(
     weights = _ones(log_p) if weight is None else _as_array(weight, log_p)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
     hit = broadcast(labels, log_p.shape, (last,)) == classes
-    ignored = labels == ignore_index
+    ignored = part("ignored", labels == ignore_index)
 
     def counted(x: Any) -> Any:
         return select(ignored, zeros_like(x), x)
 
     # Weights are read at the labels, so all labels must be classes here.
-    share = counted(ops.gather(weights, counted(labels)))
-    total = ops.sum(share * counted(ops.sum(select(hit, log_p, zero), last)))
+    share = part("weight", counted(ops.gather(weights, counted(labels))))
+    likelihood = part("log_likelihood", ops.sum(select(hit, log_p, zero), last))
+    total = ops.sum(share * counted(likelihood))
     if smoothing:
         spread = ops.sum(counted(ops.mean(log_p * broadcast(weights, log_p.shape), last)))
         total = (1 - smoothing) * total + smoothing * spread
-    return ops.cast(-total if _is_sum(reduction) else -(total / ops.sum(share)), dtype)
+    return ops.cast(-total if _is_sum(reduction) else -(total / part("weights_sum", ops.sum(share))), dtype)
 
 
 def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:

@@ -16,7 +16,7 @@ from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import reshape
 from catgrad.ops.softmax import Softmax, softmax
 from catgrad.terms.op import Examples, Op, Types, floating
-from catgrad.terms.structural import Constant
+from catgrad.terms.structural import Constant, part
 from catgrad.types import Array, NdArrayType
 
 
@@ -85,7 +85,8 @@ class Attention(Op):
         scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
         if self.causal:
             scores = select(_seen(scores, self.window), scores, Constant(scores.type, -inf)())
-        return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), v)
+        weights = part("weights", softmax(part("scores", scores)))
+        return Contract((*b, t, s), (*b, s, e), (*b, t, e))(weights, v)
 
     @classmethod
     def examples(cls) -> Examples:

@@ -14,7 +14,7 @@ from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
-from catgrad.terms.structural import Assume, zeros_like
+from catgrad.terms.structural import Assume, part, zeros_like
 from catgrad.types import Array, NdArrayType
 
 
@@ -55,19 +55,22 @@ class BatchNorm(Op):
 
     def body(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
         centred, variance = moments(x)
-        return centred * copied(rsqrt(variance + self.epsilon), x)
+        return centred * copied(self._rstd(variance), x)
+
+    def _rstd(self, variance: Any) -> Any:
+        return part("rstd", rsqrt(variance + self.epsilon))
 
     def rev(self, x: Any, running_mean: Any, running_variance: Any, dy: Any) -> Any:
         centred, variance = moments(x)
-        inverse = copied(rsqrt(variance + self.epsilon), x)
+        inverse = copied(self._rstd(variance), x)
         y = centred * inverse
-        mean_dy, mean_y_dy = (copied(mean(d, others(x)), x) for d in (dy, dy * y))
+        mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)
+        mean_y_dy = copied(part("mean_y_dy", mean(dy * y, others(x))), x)
         dx = (dy - mean_dy - y * mean_y_dy) * inverse
         return dx, zeros_like(running_mean), zeros_like(running_variance)
 
     def evaluated(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
-        inverse = rsqrt(running_variance + self.epsilon)
-        return (x - copied(running_mean, x)) * copied(inverse, x)
+        return (x - copied(running_mean, x)) * copied(self._rstd(running_variance), x)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -109,5 +112,5 @@ def several(x: NdArrayType) -> tuple[tuple[Size, int], ...]:
 
 def moments(x: Any) -> tuple[Any, Any]:
     """Return x minus the mean of its channel, and the variance of each channel."""
-    centred = x - copied(mean(x, others(x)), x)
-    return centred, mean(centred * centred, others(x))
+    centred = part("centred", x - copied(part("mean", mean(x, others(x))), x))
+    return centred, part("variance", mean(centred * centred, others(x)))

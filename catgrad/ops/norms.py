@@ -15,8 +15,13 @@ from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import Examples, Op, Types, floating
-from catgrad.terms.structural import zeros_like
+from catgrad.terms.structural import part, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
+
+SCALES = {Dtype.float64: (2.0**-560, 2.0**-500)}
+"""By dtype, a factor that makes numbers small enough to square, and what is added to make squares normal."""
+
+FLOAT32_SCALES = (2.0**-72, 2.0**-60)
 
 
 class Normalisation(Op, register=False):
@@ -37,22 +42,27 @@ class Normalisation(Op, register=False):
         """Return the axes normalised over."""
         return tuple(range(x.type.rank - self.rank, x.type.rank))
 
-    def average(self, x: Any) -> Any:
+    def average(self, x: Any, name: str) -> Any:
         """Return the mean of x over these axes, broadcast to the shape of x."""
-        return broadcast(mean(x, self.axes(x)), x.shape, self.axes(x))
+        return self.copies(part(name, mean(x, self.axes(x))), x)
+
+    def copies(self, y: Any, x: Any) -> Any:
+        """Broadcast a number for each row to the shape of x."""
+        return broadcast(y, x.shape, self.axes(x))
 
     def inverse(self, x: Any) -> Any:
-        """1 / √(mean x² + ε), from scaled squares where squares overflow.
+        """1 / √(mean x² + ε) for the elements of each row, from scaled squares where squares overflow.
 
         Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
         """
-        scale, least = (0.5**n for n in ((560, 500) if x.dtype is Dtype.float64 else (72, 60)))
-        small = absolute(x) * scale + least  # otherwise most squares would be subnormal, and slow
-        squares, scaled = self.average(x * x), self.average(small * small)
-        fits = squares < inf
+        scale, least = SCALES.get(x.dtype, FLOAT32_SCALES)
+        scaled = part("scaled", absolute(x) * scale + least)  # most squares would be subnormal, and slow
+        square = part("mean_square", mean(x * x, self.axes(x)))
+        scaled_square = mean(scaled * scaled, self.axes(x))
+        fits = square < inf
         # The branch that is not selected must have a finite derivative too.
-        large = rsqrt(select(fits, zeros_like(scaled) + 1, scaled)) * scale
-        return select(fits, rsqrt(squares + self.epsilon), large)
+        large = rsqrt(select(fits, zeros_like(scaled_square) + 1, scaled_square)) * scale
+        return self.copies(part("rstd", select(fits, rsqrt(square + self.epsilon), large)), x)
 
     def normalised_ref(self, x: Array) -> Array:
         """x / √(mean x² + ε), of numbers that are at most 1."""
@@ -76,14 +86,14 @@ class LayerNorm(Normalisation):
         return self.normalised_ref(x - mean_of(x, tuple(range(-self.rank, 0))))
 
     def body(self, x: Any) -> Any:
-        centred = x - self.average(x)
+        centred = part("centred", x - self.average(x, "mean"))
         return centred * self.inverse(centred)
 
     def rev(self, x: Any, dy: Any) -> Any:
-        centred = x - self.average(x)
+        centred = part("centred", x - self.average(x, "mean"))
         inverse = self.inverse(centred)
         y = centred * inverse
-        return (dy - self.average(dy) - y * self.average(dy * y)) * inverse
+        return (dy - self.average(dy, "mean_dy") - y * self.average(dy * y, "mean_y_dy")) * inverse
 
 
 class AffineLayerNorm(Normalisation):
@@ -144,7 +154,7 @@ class RmsNorm(Normalisation):
     def rev(self, x: Any, dy: Any) -> Any:
         inverse = self.inverse(x)
         y = x * inverse
-        return (dy - y * self.average(dy * y)) * inverse
+        return (dy - y * self.average(dy * y, "mean_y_dy")) * inverse
 
 
 class GroupNorm(Op):

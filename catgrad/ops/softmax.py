@@ -15,7 +15,7 @@ from catgrad.ops.reduce import broadcast, sum
 from catgrad.ops.shape import Shape, normalised
 from catgrad.ops.transcendental import exp, log
 from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
-from catgrad.terms.structural import zeros_like
+from catgrad.terms.structural import part, zeros_like
 from catgrad.types import Array, NdArrayType
 
 
@@ -44,7 +44,7 @@ class AlongAxis(Op, register=False):
 
     def shifted(self, x: Any) -> Any:
         """Subtract the maximum along the axis, so that no exponential overflows."""
-        return x - self.copies(max(x, self.axis), x)
+        return x - self.copies(part("greatest", max(x, self.axis)), x)
 
 
 class Softmax(AlongAxis):
@@ -60,11 +60,11 @@ class Softmax(AlongAxis):
         return e / e.sum(axis=self.axis, keepdims=True)
 
     def body(self, x: Any) -> Any:
-        e = exp(self.shifted(x))
+        e = part("exponentials", exp(self.shifted(x)))
         return e / self.copies(sum(e, self.axis), x)
 
     def rev(self, y: Any, dy: Any) -> Any:
-        return y * (dy - self.copies(sum(y * dy, self.axis), y))
+        return y * (dy - self.copies(part("sum_y_dy", sum(y * dy, self.axis)), y))
 
 
 class LogSoftmax(AlongAxis):
@@ -81,10 +81,10 @@ class LogSoftmax(AlongAxis):
 
     def body(self, x: Any) -> Any:
         shifted = self.shifted(x)
-        return shifted - self.copies(log(sum(exp(shifted), self.axis)), x)
+        return shifted - self.copies(part("log_sum", log(sum(exp(shifted), self.axis))), x)
 
     def rev(self, y: Any, dy: Any) -> Any:
-        return dy - exp(y) * self.copies(sum(dy, self.axis), y)
+        return dy - exp(y) * self.copies(part("sum_dy", sum(dy, self.axis)), y)
 
 
 class LogSumExp(Op):
@@ -109,7 +109,7 @@ class LogSumExp(Op):
         return np.logaddexp.reduce(x, axis=self.axis)
 
     def body(self, x: Any) -> Any:
-        greatest = max(x, self.axis)
+        greatest = part("greatest", max(x, self.axis))
         # An infinity minus itself would be NaN.
         shift = select(absolute(greatest) < inf, greatest, zeros_like(greatest))
         return log(sum(exp(x - self._copies(shift)), self.axis)) + shift

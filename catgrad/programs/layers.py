@@ -1,6 +1,10 @@
-"""Layers of a function: for each operation, the dotted prefix of the label that it leads to."""
+"""Layers of a function: for each operation and value, the dotted prefix of the label that it leads to."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import takewhile
 
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
@@ -24,6 +28,72 @@ def _erase(rewriter: Rewriter, apply: Apply) -> Values | None:
 def layer_of(name: str) -> str:
     """Return the layer of a dotted name; empty if it has no dot."""
     return name.rpartition(".")[0]
+
+
+COTANGENT = "d_"
+"""The prefix of the names of cotangents."""
+
+
+def with_whole_names(function: Function) -> Function:
+    """Prefix relative names, which begin with a dot, by the layers of their values."""
+    relative = {v: name for v, name in function.names.items() if name.startswith(".")}
+    if not relative:
+        return function
+    names = {v: name for v, name in function.names.items() if v not in relative}
+    found = layers_of_values(replace(function, names=names), recomputed=True)
+    for value, name in relative.items():
+        layer = found.get(value, "")
+        same = layer.startswith(COTANGENT) and name.startswith(f".{COTANGENT}")
+        names[value] = f"{layer}.{name[1 + same * len(COTANGENT) :]}" if layer else name[1:]
+    return replace(function, names=names)
+
+
+def layers_of_values(function: Function, recomputed: bool = False) -> dict[int, str]:
+    """Return the layer of each value: of its name or parameters, of what reads it, or of its operands.
+
+    If several layers read it, it is in the innermost one around them. What a layer multiplies by its matrices
+    is its input, and not part of it. What is computed from cotangents is in the layer of the first of them,
+    and what its reverse has `recomputed` in the layer itself.
+    """
+    found, parameters, origins = _known(function)
+    readers: dict[tuple[int, bool], list[str]] = {}
+    for (op, inputs, outputs), origin in zip(reversed(function.body), reversed(origins), strict=True):
+        for v in outputs:
+            found[v] = found[v] or _around(readers.get((v, False), readers.get((v, True), ())))
+        layer = origin or next((found[v] for v in outputs if found[v]), "")
+        reverses = layer.startswith(COTANGENT)
+        if reverses > recomputed or (op.contracts and (reverses or not parameters.isdisjoint(inputs))):
+            continue
+        if layer:
+            for v in inputs:
+                readers.setdefault((v, reverses), []).append(layer.removeprefix(COTANGENT))
+    for _, inputs, outputs in function.body:
+        layer = next((found[v] for v in reversed(inputs) if found.get(v)), "")
+        found |= {v: layer for v in outputs if not found[v]}
+    return found
+
+
+def _known(function: Function) -> tuple[dict[int, str], set[int], list[str]]:
+    """Return layers by names, parameters and cotangents; parameters, rearranged too; layers of reverses."""
+    own = {v: layer_of(name) or name for v, name in function.names.items()}
+    found = {v: own.get(v, "") for v in function.arguments}
+    parameters = {v for v in function.arguments if "." in function.names.get(v, "")}
+    origins: list[str] = []
+    for _, inputs, outputs in function.body:
+        weight = next((found[v] for v in inputs if v in parameters), "")
+        cotangent = next((found[v] for v in inputs if found.get(v, "").startswith(COTANGENT)), "")
+        of_weight = weight and not weight.startswith(COTANGENT)
+        origins.append(COTANGENT + weight if cotangent and of_weight else cotangent)
+        found |= {v: own.get(v) or origins[-1] or weight for v in outputs}
+        if len(inputs) == 1 and weight:
+            parameters.update(outputs)
+    return found, parameters, origins
+
+
+def _around(layers: Iterable[str]) -> str:
+    """Return the innermost layer around all of these."""
+    parts = zip(*(layer.split(".") for layer in layers), strict=False)
+    return ".".join(same[0] for same in takewhile(lambda same: len({*same}) == 1, parts))
 
 
 def layers(function: Function) -> list[str]:

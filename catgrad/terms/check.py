@@ -72,7 +72,9 @@ def check(term: Term) -> Checked:
         for block in blocks(op).values():
             check(block.term)
         types |= zip(targets, inferred, strict=True)
-        names |= dict.fromkeys(targets, op.name if isinstance(op, (Label, Persistent)) else layer)
+        if isinstance(op, Persistent) or (isinstance(op, Label) and not op.is_relative):
+            layer = op.name
+        names |= dict.fromkeys(targets, layer)
     ordered = tuple(types[wire] for wire in range(len(stated)))
     return Checked(ordered, *_ranges(ordered, requirements(ordered, every)))
 

@@ -143,6 +143,9 @@ class Named(Op, register=False):
 class Label(Named):
     """The identity, with a name for messages, diagrams and emitted code: y = x.
 
+    A name that begins with a dot is relative to the layer of what reads the value: definitions name their
+    parts so.
+
     Type:     (T) -> T
     Gradient: dx = dy, and is named d_<name>
     """
@@ -156,12 +159,25 @@ class Label(Named):
     def ref(self, x: Array) -> Any:
         return x
 
+    def __post_init__(self) -> None:
+        require_name_of_array(self.name.removeprefix("."))
+
     def rev(self, dy: Any) -> Any:
-        return Label(f"d_{self.name}")(dy)
+        return Label(f".d_{self.name[1:]}" if self.is_relative else f"d_{self.name}")(dy)
+
+    @property
+    def is_relative(self) -> bool:
+        """Tell whether the name is completed by the layer of the value."""
+        return self.name.startswith(".")
 
     @classmethod
     def examples(cls) -> Examples:
         return [(Label("x"), (NdArrayType((2, 3)),))]
+
+
+def part(name: str, x: Any) -> Any:
+    """Name a part of a definition, within the layer that computes it."""
+    return Label(f".{name}")(x)
 
 
 class StopGradient(Op):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from catgrad import ops
@@ -164,8 +165,9 @@ def transformer_block(
             )
             attend, mlp = attend >> drop1, wide >> activation(obj(A + H)) >> drop >> narrow >> drop2
         norm1, norm2 = (layer_norm(A, B, epsilon, norm, bias) for norm in ("norm1", "norm2"))
+        sum1, sum2 = (build(partial(label, part), [A + B]) for part in ("residual1", "residual2"))
     if norm_first:
-        return residual(norm1 >> attend) >> residual(norm2 >> mlp)
+        return residual(norm1 >> attend) >> sum1 >> residual(norm2 >> mlp) >> sum2
     return residual(attend) >> norm1 >> residual(mlp) >> norm2
 
 

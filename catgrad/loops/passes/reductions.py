@@ -44,6 +44,10 @@ COLUMN_BLOCK = 64
 """Columns of a matrix that are reduced together, so that threads can divide blocks of them."""
 
 
+ACCUMULATORS: dict[type[Op], str] = {Add: "sum", Multiply: "product", Maximum: "greatest", Minimum: "least"}
+"""Names of accumulators by what they accumulate."""
+
+
 class Differs(Op, register=False):
     """Tell whether two numbers differ, where NaN is equal to itself, unlike in a comparison."""
 
@@ -111,7 +115,7 @@ class _Schedule:
         scalar = self._widened(r.scalar)
         first = next((k for k, v in enumerate(order) if v in r.axes), len(order))
         inside, own = [v for v in order[first:] if v in self.free], tuple(map(index, self.free))
-        total = Buffer("sum", NdArrayType(tuple(v.extent for v in self.free), wide))
+        total = Buffer(accumulator(r.op), NdArrayType(tuple(v.extent for v in self.free), wide))
         if in_two and self._is_long(order[first:]) and not inside:
             return nested(order[:first], self._added_in_two(order[first:], own, total, scalar))
         last: Scalar = Load(total, own)
@@ -160,6 +164,11 @@ class _Schedule:
         last = self._narrowed(cast(Load(total, own), Dtype.float32))
         begin = Store(total, own, number(0, Dtype.float64))
         return [begin, *nested([order[0]], iteration), Store(r.buffer, r.indices, last)]
+
+
+def accumulator(op: Op) -> str:
+    """Return a name for what accumulates by an operation."""
+    return ACCUMULATORS.get(type(op)) or op.result or op.macro.lower()
 
 
 def reduced_serially(r: Reduce) -> list[Item]:

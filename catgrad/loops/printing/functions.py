@@ -26,12 +26,12 @@ from catgrad.loops.printing.lines import (
     Literal,
     Pointer,
 )
-from catgrad.naming import Namer, common
+from catgrad.naming import Namer, common, summary
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
 from catgrad.types import Dtype, symbols
 
-KERNELS = ("check", "compute_*", "update_*")
+KERNELS = ("check_*", "compute_*", "update_*")
 """Names of kernels, as words and patterns that are reserved in the functions that call them."""
 
 
@@ -223,7 +223,7 @@ class FunctionPrinter:
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
-            names = (common(buffer.name for buffer in same) or "operand" for same in buffers)
+            names = (common(b.name for b in same) or _unnamed(uses[0], same[0]) for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints
@@ -251,8 +251,13 @@ def _touched(loop: For) -> dict[Buffer, bool]:
 
 
 def _title(uses: Sequence[Interface]) -> str:
-    """Name a kernel by what its uses have in common; one that writes nothing checks."""
-    if not uses[0].written:
-        return "check"
-    verbs, arrays = zip(*(use.title for use in uses), strict=True)
-    return f"{verbs[0]}_{common(arrays) or 'arrays'}"
+    """Name a kernel by what its uses have in common, array by array, or else as a whole."""
+    verbs, arrays = zip(*(use.titled for use in uses), strict=True)
+    names = [[buffer.name for buffer in buffers] for buffers in arrays]
+    shared = summary(map(common, zip(*names, strict=False))) or common(map(summary, names))
+    return f"{verbs[0]}_{shared or _unnamed(uses[0], arrays[0][0])}"
+
+
+def _unnamed(use: Interface, buffer: Buffer) -> str:
+    """Name an array whose names in the uses of a kernel have nothing in common."""
+    return "parameter" if use.has_state(buffer) else "operand"

@@ -60,7 +60,7 @@ from catgrad.loops.printing.lines import (
     When,
 )
 from catgrad.loops.printing.versions import Version, near
-from catgrad.naming import Namer, common
+from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype, symbols
@@ -106,14 +106,17 @@ class Interface:
         return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
 
     @property
-    def title(self) -> tuple[str, str]:
-        """A verb, and the name of what it updates, or else of its results or the first array it computes."""
-        replaced = [buffer.alias.name for buffer in self.written if buffer.alias]
-        results = [buffer.name for buffer in self.written if buffer.space is Space.RESULT]
-        # The state that an optimiser has for a parameter is named after it.
-        own = [x for x in replaced if not any(x.endswith(f".{y}") for y in replaced)]
-        names = own or results or [self.written[0].name]
-        return "update" if replaced else "compute", common(names) or names[0]
+    def titled(self) -> tuple[str, list[Buffer]]:
+        """A verb, and the arrays that it updates, or else computes for others, or checks."""
+        replaced = [buffer.alias for buffer in self.written if buffer.alias]
+        own = list(filter(self.has_state, replaced)) or replaced
+        verb = "update" if replaced else "compute" if self.written else "check"
+        return verb, own or self.written or self.given
+
+    def has_state(self, buffer: Buffer) -> bool:
+        """Tell whether it is a parameter that the kernel updates: the optimiser's state is named after it."""
+        state = f".{buffer.home.name}"
+        return any(result.alias and result.alias.name.endswith(state) for result in self.written)
 
     @property
     def free(self) -> list[Variable]:
@@ -187,9 +190,16 @@ class KernelPrinter:
         )
 
     def _comments(self) -> tuple[str, ...]:
-        """List the arrays that the kernel writes, with shapes, and its matrix products."""
-        products = [s for s in statements(self.kernel.body) if isinstance(s, MatMul)]
-        return (*map(self._with_shape, self.interface.written), *map(self._equation, products))
+        """List the arrays that the kernel writes, with shapes, and its matrix products, in order."""
+        written, order = self.interface.written, dict[Buffer | MatMul, str]()
+        for s in statements(self.kernel.body):
+            for buffer in {buffer for buffer, _ in s.writes}.intersection(written):
+                if not isinstance(s, MatMul):
+                    order.pop(buffer, None)
+                order[buffer] = self._with_shape(buffer)
+            if isinstance(s, MatMul):
+                order[s] = self._equation(s)
+        return tuple(order.values())
 
     def _with_shape(self, buffer: Buffer) -> str:
         shape = self.expressions.shape(tuple(buffer.type.shape[axis] for axis in buffer.order))

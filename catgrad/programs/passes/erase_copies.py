@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catgrad.programs.layers import with_whole_names
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.structural import Copy, Discard, Label, StopGradient
@@ -11,7 +12,7 @@ name = "erase-copies"
 
 def apply(function: Function) -> Function:
     """Remove Copy, Discard, Label and StopGradient; labels become the names of values."""
-    return Rewriter(function).sweep(_erase)
+    return with_whole_names(Rewriter(function).sweep(_erase))
 
 
 def _erase(rewriter: Rewriter, apply: Apply) -> Values | None:

@@ -91,5 +91,5 @@ class Rewriter:
         return tuple([now.get(value, value) for value in values]) if now else values
 
 
-def _depth(name: str) -> tuple[int, int]:
-    return name.count("."), len(name)
+def _depth(name: str) -> tuple[bool, int, int]:
+    return name.startswith("."), name.count("."), len(name)

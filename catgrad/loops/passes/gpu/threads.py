@@ -33,7 +33,7 @@ from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import one_thread, serial
 from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
-from catgrad.loops.passes.reductions import index_by_reductions
+from catgrad.loops.passes.reductions import accumulator, index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
@@ -133,7 +133,7 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
     if count(r.axes) <= -(-count(r.axes) // threads) + COMBINING // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
-    total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
+    total = Buffer(accumulator(r.op), NdArrayType((), wide), Space.REGISTER)
     return [
         Store(total, (), number(r.identity, wide)),
         marked(r.axes, [Accumulate(total, (), r.op, converted(r.scalar, wide))], Axis.THREAD),
