@@ -15,8 +15,8 @@ _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 _OF_ARRAY = re.compile(r"\w+([./-]\w+)*")
 """Names that modules of PyTorch give, such as `stages.3x3/conv-1.weight`: they end no string or comment."""
 
-MAX_LISTED = 2
-"""Names that are listed as one, before the number of the others."""
+MAX_LISTED_CHARACTERS = 48
+"""The maximum length of names that are listed as one; of others after the first, there is the number only."""
 
 MAX_NAME_CHARACTERS = 200
 """The maximum length of a name, which also names files: most systems allow 255 characters."""
@@ -119,8 +119,12 @@ def summary(names: Iterable[str]) -> str:
             groups.append(name)
         else:
             groups[-1] = shared
-    rest = [f"{len(groups) - MAX_LISTED}_more"] if len(groups) > MAX_LISTED + 1 else groups[MAX_LISTED:]
-    return "_and_".join([*groups[:MAX_LISTED], *rest])
+    listed = "".join(groups[:1])
+    for count, name in enumerate(groups[1:], 1):
+        if len(longer := f"{listed}_and_{name}") > MAX_LISTED_CHARACTERS:
+            return f"{listed}_and_{len(groups) - count}_more"
+        listed = longer
+    return listed
 
 
 def _agreement(lists: Sequence[Sequence[str]]) -> list[str]:

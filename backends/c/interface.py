@@ -172,9 +172,15 @@ def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
 
 
+MARGIN = 8
+"""The column of lists that are too long for a line at their column."""
+
+
 def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:
     """Join items, or those of a text with commas, into lines from column `start` that are not long."""
     parts = items.strip().split(", ") if isinstance(items, str) else items
+    if start + max(map(len, parts)) > width and start > MARGIN:
+        return f"\n{' ' * MARGIN}{listed(parts, MARGIN, separator, width)}"
     lines, line = [], ""
     for part in parts:
         longer = f"{line}{separator}{part}" if line else part

@@ -31,7 +31,7 @@ def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
               leaves out the factor 2 / n, so its learning rates are larger by n / 2
     """
     check_like_predictions("mse", y_hat, y)
-    return _reduced(ops.square(part("error", ops.subtract(y_hat, y))), reduction)
+    return _reduced(ops.square(ops.subtract(y_hat, y)), reduction)
 
 
 def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
@@ -41,7 +41,7 @@ def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     Gradient: dŷ = sign(ŷ − y) / n
     """
     check_like_predictions("l1", y_hat, y)
-    return _reduced(ops.absolute(part("error", ops.subtract(y_hat, y))), reduction)
+    return _reduced(ops.absolute(ops.subtract(y_hat, y)), reduction)
 
 
 def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mean") -> Any:
@@ -55,7 +55,7 @@ def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mea
     if not delta > 0:
         raise OptionError("the δ of huber must be positive", f"it is {delta}", "try 1.0")
     check_like_predictions("huber", y_hat, y)
-    error = part("error", ops.subtract(y_hat, y))
+    error = ops.subtract(y_hat, y)
     size = ops.absolute(error)
     return _reduced(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)), reduction)
 

@@ -84,10 +84,12 @@ class _Body:
         """Return the function with a buffer for each result; a result without one of its own is copied."""
         results, moved, copies, seen = list[Buffer](), dict[Buffer, Buffer](), list[Step](), set(arguments)
         for position, value in enumerate(self.function.results):
-            array = self.stages.arrays.get(value)
+            array, name = self.stages.arrays.get(value), self.function.names.get(value, "result")
             alias = arguments[in_place[position]] if position in in_place else None
             if array is None or array in seen or array.space is Space.LITERAL:
-                name = self.function.names.get(value, "result")
+                name = (
+                    next((port.label for port in self.function.outputs[position : position + 1]), "") or name
+                )
                 result = Buffer(name, self.function.types[value], Space.RESULT, alias=alias)
                 copies += _apart(self.stages.copied(result, self._element(value)))
             else:

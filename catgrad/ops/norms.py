@@ -19,7 +19,7 @@ from catgrad.terms.structural import part, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 SCALES = {Dtype.float64: (2.0**-560, 2.0**-500)}
-"""By dtype, a factor that makes numbers small enough to square, and what is added to make squares normal."""
+"""Factors by dtype that make numbers small enough to square, and addends that make their squares normal."""
 
 FLOAT32_SCALES = (2.0**-72, 2.0**-60)
 

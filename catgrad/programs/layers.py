@@ -62,11 +62,10 @@ def layers_of_values(function: Function, recomputed: bool = False) -> dict[int, 
             found[v] = found[v] or _around(readers.get((v, False), readers.get((v, True), ())))
         layer = origin or next((found[v] for v in outputs if found[v]), "")
         reverses = layer.startswith(COTANGENT)
-        if reverses > recomputed or (op.contracts and (reverses or not parameters.isdisjoint(inputs))):
-            continue
-        if layer:
-            for v in inputs:
-                readers.setdefault((v, reverses), []).append(layer.removeprefix(COTANGENT))
+        enters = op.contracts and (reverses or not parameters.isdisjoint(inputs))
+        for v in inputs if recomputed or not reverses else ():
+            known = readers.setdefault((v, reverses), [])
+            known += [layer.removeprefix(COTANGENT)] if layer and not enters else []
     for _, inputs, outputs in function.body:
         layer = next((found[v] for v in reversed(inputs) if found.get(v)), "")
         found |= {v: layer for v in outputs if not found[v]}

@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initialiser
 from catgrad.learn.layers.arguments import require_type
+from catgrad.naming import require_name_of_array
 from catgrad.terms.build import build
 from catgrad.terms.op import qualified
 from catgrad.terms.state import Buffer, Parameter, Update
@@ -29,6 +30,7 @@ def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, output
 
 def label(name: str, x: Any) -> Any:
     """Name x in messages, diagrams and emitted code."""
+    require_name_of_array(name)
     return Label(qualified(name))(x)
 
 

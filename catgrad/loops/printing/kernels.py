@@ -107,11 +107,11 @@ class Interface:
 
     @property
     def titled(self) -> tuple[str, list[Buffer]]:
-        """A verb, and the arrays that it updates, or else computes for others, or checks."""
+        """A verb, and the arrays that it updates and computes for others, or else those that it checks."""
         replaced = [buffer.alias for buffer in self.written if buffer.alias]
         own = list(filter(self.has_state, replaced)) or replaced
         verb = "update" if replaced else "compute" if self.written else "check"
-        return verb, own or self.written or self.given
+        return verb, [*own, *(b for b in self.written if not b.alias)] or self.given
 
     def has_state(self, buffer: Buffer) -> bool:
         """Tell whether it is a parameter that the kernel updates: the optimiser's state is named after it."""
