@@ -84,13 +84,12 @@ class _Body:
         """Return the function with a buffer for each result; a result without one of its own is copied."""
         results, moved, copies, seen = list[Buffer](), dict[Buffer, Buffer](), list[Step](), set(arguments)
         for position, value in enumerate(self.function.results):
-            array, name = self.stages.arrays.get(value), self.function.names.get(value, "result")
+            array = self.stages.arrays.get(value)
             alias = arguments[in_place[position]] if position in in_place else None
             if array is None or array in seen or array.space is Space.LITERAL:
-                name = (
-                    next((port.label for port in self.function.outputs[position : position + 1]), "") or name
+                result = Buffer(
+                    self._result_name(position, value), self.function.types[value], Space.RESULT, alias=alias
                 )
-                result = Buffer(name, self.function.types[value], Space.RESULT, alias=alias)
                 copies += _apart(self.stages.copied(result, self._element(value)))
             else:
                 seen.add(array)
@@ -98,6 +97,11 @@ class _Body:
             results.append(result)
         lowered = Lowered(self.function, [*self.steps, *copies], list(arguments), results)
         return _rows_in_place(lowered.replace_buffers(moved))
+
+    def _result_name(self, position: int, value: int) -> str:
+        """Name a copy by its place among the results: other results may have the same value."""
+        label = self.function.outputs[position].label if self.function.outputs else ""
+        return label or self.function.names.get(value, "result")
 
     def _element(self, value: int, *prefix: Index) -> Source:
         """Return the function from indices to elements of a value, which is indexed by `prefix` first."""
