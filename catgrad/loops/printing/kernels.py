@@ -135,7 +135,7 @@ class KernelPrinter:
         dialect: Dialect,
         literals: Mapping[Buffer, str],
         companion: Companion,
-        hints: Mapping[Buffer, str],
+        hints: dict[Buffer, str],
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
         self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
@@ -193,10 +193,7 @@ class KernelPrinter:
         """List the arrays that the kernel writes, with shapes, and its matrix products, in order."""
         written, order = self.interface.written, dict[Buffer | MatMul, str]()
         for s in statements(self.kernel.body):
-            for buffer in {buffer for buffer, _ in s.writes}.intersection(written):
-                if not isinstance(s, MatMul):
-                    order.pop(buffer, None)
-                order[buffer] = self._with_shape(buffer)
+            order |= {b: self._with_shape(b) for b in written if any(b is w for w, _ in s.writes)}
             if isinstance(s, MatMul):
                 order[s] = self._equation(s)
         return tuple(order.values())
@@ -434,9 +431,13 @@ class KernelPrinter:
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
         assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
-        if isinstance(s, Let) and isinstance(s.scalar, Load) and s.scalar.buffer.is_register:
+        if isinstance(s, Let) and isinstance(s.scalar, Load):
             source = s.scalar.buffer
-            if not any(buffer is source for item in later for buffer, _ in item.writes):
+            if not source.is_register and s.buffer.name.startswith(source.name):
+                self.hints[s.buffer] = self._name(source) + s.buffer.name.removeprefix(source.name)
+            elif source.is_register and not any(
+                buffer is source for item in later for buffer, _ in item.writes
+            ):
                 self.names[s.buffer] = self._name(source)  # a copy of what does not change needs no name
                 return []
         dtype, text = s.buffer.type.dtype, self.expressions.text(s.scalar)
