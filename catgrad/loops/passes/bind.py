@@ -147,8 +147,8 @@ class _Binder:
         if loop.axis is Axis.TENSOR:
             self._written(loop)
             return [loop]  # it is printed as a whole
-        hoisted = self._hoisted(loop)  # also for what follows the loop
         with self.numbering.scope():
+            hoisted = self._hoisted(loop)
             self._written(loop)
             self.around.append(loop.variable.extent)
             body = self.block(loop.body)
