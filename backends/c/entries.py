@@ -10,7 +10,7 @@ from typing import Any
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
-from catgrad.loops.printing.lines import CallLine, Pointer
+from catgrad.loops.printing.lines import CallLine, LayerParameter, Pointer
 from catgrad.naming import Namer
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.ports import TABLES, Port, Role
@@ -99,6 +99,8 @@ class Library(Printer):
         self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored, arena="a")
         self.helpers: set[str] = set()
         self.arenas: dict[Any, Arena] = {}
+        self.layer_parameters: tuple[LayerParameter, ...] = ()
+        """What functions of layers get beside tables, arrays and sizes."""
         self.printers: dict[str, FunctionPrinter] = {}
         self.taken: dict[FunctionPrinter, dict[Buffer, tuple[Role, Member]]] = {}
         """The members of tables that the arguments and results of each function are."""
@@ -120,7 +122,7 @@ class Library(Printer):
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         places, fresh = self.taken.get(printer, {}), self.kernels.namer.fresh
-        calls = outlined(self.calls(printer), printer, places, fresh)
+        calls = outlined(self.calls(printer), printer, places, self.layer_parameters, fresh)
         texts, size = printer.texts, printer.expressions.size
         self.helpers.update(*(text.helpers for text in texts))
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)

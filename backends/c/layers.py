@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter
-from catgrad.loops.printing.lines import Call, CallBranch, CallLayer, CallLine, CallLoop, LayerParameter
+from catgrad.loops.printing.lines import (
+    Call,
+    CallBranch,
+    CallLayer,
+    CallLine,
+    CallLoop,
+    CallProduct,
+    LayerParameter,
+)
 from catgrad.programs.ports import Role
 
 from .interface import Member
@@ -20,11 +28,17 @@ Places = Mapping[Buffer, tuple[Role, Member]]
 
 
 def outlined(
-    lines: Sequence[CallLine], printer: FunctionPrinter, places: Places, fresh: Callable[[str], str]
+    lines: Sequence[CallLine],
+    printer: FunctionPrinter,
+    places: Places,
+    more: Sequence[LayerParameter],
+    fresh: Callable[[str], str],
 ) -> tuple[CallLine, ...]:
-    """Replace the bodies of loops over layers of a table by calls of functions, named by `fresh`."""
+    """Replace the bodies of loops over layers of a table by calls of functions, named by `fresh`, with `more` parameters."""
     return tuple(
-        replace(line, lines=(_layer(line, printer, places, fresh),)) if _is_of_layers(line, places) else line
+        replace(line, lines=(_layer(line, printer, places, more, fresh),))
+        if _is_of_layers(line, places)
+        else line
         for line in lines
     )
 
@@ -40,17 +54,26 @@ def _is_of_layers(line: CallLine, places: Places) -> bool:
     if not isinstance(line, CallLoop) or line.tables or _struct(line, places) is None:
         return False
     every = [*_every(line.lines)]
-    return len(every) >= MIN_CALLS and not any(isinstance(x, Call) and x.checks for x in every)
+    return len(every) >= MIN_CALLS and not any(map(_may_return, every))
+
+
+def _may_return(line: CallLine) -> bool:
+    """Tell whether a call ends the function around it, with an error."""
+    return isinstance(line, CallProduct) or (isinstance(line, Call) and line.checks)
 
 
 def _layer(
-    loop: CallLoop, printer: FunctionPrinter, places: Places, fresh: Callable[[str], str]
+    loop: CallLoop,
+    printer: FunctionPrinter,
+    places: Places,
+    more: Sequence[LayerParameter],
+    fresh: Callable[[str], str],
 ) -> CallLayer:
     changed = {places[buffer][0] for buffer, changes in loop.touched.items() if changes and buffer in places}
     is_update = bool(changed.difference({Role.GRADIENT}))
     phase = "reverse" if loop.backwards else "update" if is_update else "forward"
     name = fresh(f"{printer.function.name}_{_struct(loop, places)}_{phase}")
-    return CallLayer(name, tuple(_parameters(loop, printer, places, changed)), loop.lines)
+    return CallLayer(name, (*_parameters(loop, printer, places, changed), *more), loop.lines)
 
 
 def _parameters(

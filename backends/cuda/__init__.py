@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError
-from catgrad.loops import ATTENTION, OPERATIONS
+from catgrad.loops import ATTENTION, OPERATIONS, TABLES
 from catgrad.loops.passes.gpu.wide import keeps_alignment
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
@@ -74,7 +74,7 @@ BACKEND = Backend(
     variants={STEP_MANY: Kind.STEP},
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS | ATTENTION,
+    lowers_to_loops=OPERATIONS | TABLES | ATTENTION,
     runtime_learning_rate=True,
     known_gaps={"infinite weights": "a reverse of a convolution multiplies them by zeros beside its windows"},
     helpers={

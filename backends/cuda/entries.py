@@ -14,7 +14,7 @@ from catgrad.loops.passes.gpu import LIBRARY_PASSES
 from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
-from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, CallProduct
+from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, CallProduct, LayerParameter
 from catgrad.ops.control import Cond
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, operations
@@ -78,6 +78,8 @@ class Library(entries.Library):
         self.head = max(ALIGNMENT, aligned(WORD * self.words))
         own = {"is_guarded": self.is_guarded, "head": str(self.head), "warp": WARP, "warps": BLOCK // WARP}
         self.macros |= own
+        words = (LayerParameter("words", "skips"),) if self.is_guarded else ()
+        self.layer_parameters = (*words, LayerParameter("stream", "stream"))
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""

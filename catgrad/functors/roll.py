@@ -162,7 +162,7 @@ class _Roller:
         constants = [known[wire[0]] for wire in run.constants]
         results = Scan(block, run.count, len(first), len(stacks)).apply(*first, *stacks, *constants)
         for new, result in zip(run.carries.values(), results, strict=False):
-            known[new[-1]] = self._labelled(new[-1], result)
+            known[new[-1]] = _label(result, names.get(new))
         for wire, result in zip(stacked, results[len(first) :], strict=True):
             rows = Unstack(run.count).apply(result)
             known |= {v: self._labelled(v, row) for v, row in zip(wire, rows, strict=True)}
