@@ -72,7 +72,7 @@ class Printer(ABC):
         self.tables = {
             table: members(program, table, self.dialect) for table in TABLES if program.tables.get(table)
         }
-        self.places = {each.slot.name: each for table in self.tables.values() for each in table}
+        self.arrays = {each.slot.name: each for table in self.tables.values() for each in table}
         self.members = {each.slot.name: each.identifier for table in self.tables.values() for each in table}
 
     @abstractmethod
@@ -183,7 +183,7 @@ class Library(Printer):
         for buffer, port in zip(buffers, ports, strict=True):
             if port.role.is_table or port.role is Role.GRADIENT:
                 member = self.members[port.name]
-                places[buffer] = port.role, self.places[port.name]
+                places[buffer] = port.role, self.arrays[port.name]
                 printer.names[buffer] = self.dialect.macros["member"](port.role, member)
             else:
                 name = port.name or buffer.name
@@ -213,7 +213,9 @@ def members(program: Program, table: Role, dialect: Dialect) -> list[Member]:
     namer, entry, found = Namer(dialect.reserved), dialect.macros["layer_member"], dict[str, Member]()
     slots = {slot.name: slot for slot in program.tables.get(table, ())}
     for layers in layers_of(program, table):
-        struct, own = LayerStruct(namer.fresh(layers.name), layers.count), Namer(dialect.reserved)
+        reserved = Namer(dialect.reserved).fresh(layers.name) != layers.name
+        name = namer.fresh(f"{layers.name}_layers" if reserved else layers.name)
+        struct, own = LayerStruct(name, layers.count), Namer(dialect.reserved)
         for member, arrays in zip(map(own.fresh, layers.members), layers.arrays, strict=True):
             for t, name in enumerate(arrays):
                 found[name] = Member(slots[name], entry(struct.identifier, t, member), struct, member)

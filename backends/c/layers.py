@@ -34,13 +34,13 @@ def outlined(
     more: Sequence[LayerParameter],
     fresh: Callable[[str], str],
 ) -> tuple[CallLine, ...]:
-    """Replace the bodies of loops over layers of a table by calls of functions, named by `fresh`, with `more` parameters."""
-    return tuple(
-        replace(line, lines=(_layer(line, printer, places, more, fresh),))
-        if _is_of_layers(line, places)
-        else line
-        for line in lines
-    )
+    """Replace the bodies of loops over layers of a table by calls of functions with `more` parameters."""
+    found: list[CallLine] = []
+    for line in lines:
+        if isinstance(line, CallLoop) and _is_of_layers(line, places):
+            line = replace(line, lines=(_layer(line, printer, places, more, fresh),))
+        found.append(line)
+    return tuple(found)
 
 
 def functions_of(lines: Sequence[CallLine]) -> list[CallLayer]:
@@ -49,9 +49,9 @@ def functions_of(lines: Sequence[CallLine]) -> list[CallLayer]:
     return [each for each in inside if isinstance(each, CallLayer)]
 
 
-def _is_of_layers(line: CallLine, places: Places) -> bool:
-    """Tell whether a line is a loop over layers of a table that is worth a function and cannot fail."""
-    if not isinstance(line, CallLoop) or line.tables or _struct(line, places) is None:
+def _is_of_layers(line: CallLoop, places: Places) -> bool:
+    """Tell whether a loop over layers of a table is worth a function, and cannot fail."""
+    if line.tables or _struct(line, places) is None:
         return False
     every = [*_every(line.lines)]
     return len(every) >= MIN_CALLS and not any(map(_may_return, every))

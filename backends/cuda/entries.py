@@ -139,6 +139,7 @@ class _Guards:
             return line  # it runs even if kernels skip their work, and writes what no other part reads
         if isinstance(line, Call):
             return GuardedCall(**vars(line), guard=guard)
+        assert isinstance(line, CallBranch)  # functions of layers are outlined later
         first, self.words = self.words, self.words + 2
         parts = tuple(tuple(self.lines(part, first + k)) for k, part in enumerate(line.parts))
         return GuardedBranch(line.condition, parts, guard=guard, first=first)  # type: ignore[arg-type]

@@ -84,7 +84,8 @@ class _Roller:
         self.values = Values(term, shared=False)
         every = self.values.nodes
         self.kept = [node for node in every if isinstance(node.op, Persistent)]
-        self.values.names |= {node.outputs[0]: node.op.name for node in self.kept}
+        named = {n.outputs[0]: n.op.name for n in every if isinstance(n.op, Persistent)}
+        self.values.names |= named
         self.updates = [node for node in every if isinstance(node.op, Update)]
         self.nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
         self.last_reader = {value: k for k, node in enumerate(self.nodes) for value in node.inputs}

@@ -49,8 +49,8 @@ def emit(
     `criterion`; for c, cuda and ggml also `step_many`, for c `predict_prepared`. Validation in `fit` needs
     `loss`. The target torch-module has its own three. Of Functions all are emitted by default.
 
-    Stacks of at least three equal layers of a task are loops over tables of their arrays, on targets that have
-    these, unless `unroll`.
+    Stacks of at least three equal layers of a task are loops over tables of their arrays, on targets that
+    have these, unless `unroll`.
 
     Raises: UnknownName if there is no such target, function or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that is emitted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from catgrad.dims import coefficients
 from catgrad.loops.ir.index import Index, Variable, index
@@ -239,7 +240,9 @@ def _rows_in_place(lowered: Lowered) -> Lowered:
         if not isinstance(step, For):
             return step
         olds = {arrays: row for row, arrays in step.rows.items()}
-        aliases = {row: tuple(array.alias for array in arrays) for row, arrays in step.rows.items()}
+        aliases: dict[Buffer, tuple[Any, ...]] = {
+            row: tuple(array.alias for array in arrays) for row, arrays in step.rows.items()
+        }
         new = {row: replace(row, alias=olds[old]) for row, old in aliases.items() if old in olds}
         body = replaced(step.body, new)
         return replace(step, body=body, rows={new.get(row, row): a for row, a in step.rows.items()})
