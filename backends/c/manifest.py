@@ -9,15 +9,14 @@ from typing import Any
 from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
-from catgrad.terms.state import Slot
 
-from .interface import entry, layouts, prefix
+from .interface import Member, entry, layouts, prefix
 
 
 def manifest(
     program: Program,
     functions: Mapping[str, Any],
-    tables: Mapping[str, Sequence[tuple[Slot, str]]],
+    tables: Mapping[str, Sequence[Member]],
     with_memory: bool = True,
     prepared: Sequence[Any] = (),
     **more: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.formats.elements import FORMAT_NAMES
-from catgrad.loops import OPERATIONS
+from catgrad.loops import OPERATIONS, TABLES
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.program import Program
 
@@ -36,7 +36,7 @@ BACKEND = Backend(
     needs=(NODE,),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | TABLES,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={"16 bits": NO_16_BITS, "64 bits": NO_64_BITS},
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.formats.elements import FORMAT_NAMES
-from catgrad.loops import OPERATIONS
+from catgrad.loops import OPERATIONS, TABLES
 from catgrad.programs.program import Program
 
 from .. import templates
@@ -49,6 +49,6 @@ BACKEND = Backend(
     options=Options(),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | TABLES,
     helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": flags, "exports": exports},
 )
