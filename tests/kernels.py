@@ -17,7 +17,9 @@ from catgrad.terms.term import Term
 
 BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
 
-VECTORS = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True)
+VECTORS = Machine(
+    PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True, passes_rows=True
+)
 """A machine with vectors and threads."""
 
 SCALARS = Machine(PASSES, (*KERNEL_PASSES, BIND))

@@ -57,6 +57,7 @@ MACHINE = Machine(
     lanes=16,
     threads=True,
     multiplies_matrices=True,
+    passes_rows=True,
     packing=PACKING.bytes,
     near=(Sin, Cos),
 )

@@ -17,8 +17,9 @@ MACHINE = Machine(
     gathers=True,
     tiles_attention=True,
     factors_indices=True,
+    passes_rows=True,
     aligned_bytes=ALIGNMENT,
 )
 
-ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False)
+ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False, passes_rows=False)
 """A single block, which runs a small function repeatedly."""

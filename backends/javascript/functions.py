@@ -25,6 +25,7 @@ MACHINE = Machine(
     multiplies_matrices=True,
     float64_sums=True,
     locals_once=True,
+    passes_rows=True,
 )
 """Sums are in float64, which V8 adds faster than it rounds each sum to float32."""
 

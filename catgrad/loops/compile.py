@@ -8,7 +8,7 @@ from typing import Any
 
 from catgrad.dims import coefficients
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, copies_itself, size_hint, statements
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, copies_itself, nested, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step, replaced
 from catgrad.loops.lowering import attention, data_movement, products, reductions, scatters  # noqa: F401
@@ -136,16 +136,21 @@ class _Body:
         invariant = {v: Outside(self.stages, a, turns) for v, a in zip(fixed, constants, strict=True)}
         within = _Body(Stages(body, given, self.machine, invariant))
         within.run()
-        stacks = self._stacks(within, outputs[op.carried :], body.results[op.carried :])
+        results = body.results[op.carried :]
+        stacks = self._stacks(within, outputs[op.carried :], results)
         self._flush()
-        last = self._iteration_end(op, within, carries, [*stacks])
-        loop = For(t, op.backwards, [*within.steps, *last], tables | stacks)
-        self.steps.append(_filled_directly(loop, within, body.results[op.carried :], [*stacks]))
+        last = self._iteration_end(op, within, carries, stacks, index(t))
+        loop = For(t, op.backwards, [*within.steps, *last])
+        if self.machine.passes_rows:
+            loop = _filled_directly(replace(loop, rows=tables | stacks), within, results, [*stacks])
+        self.steps.append(loop)
         self._known_from_now_on([v for v in outputs if v in self.stages.arrays])
 
     def _row(self, body: Function, inner: int, outer: int) -> dict[Buffer, tuple[Buffer, ...]]:
         """Return a buffer for the rows of a value that a loop reads, and the arrays they lie in, if any."""
         apply = self.stages.choice.producer.get(outer)
+        if not self.machine.passes_rows:
+            return {}
         if outer in self.stages.tables:
             arrays = self.stages.tables[outer]
         elif apply is not None and isinstance(apply.op, Stack):
@@ -167,10 +172,8 @@ class _Body:
         """Return a buffer for each row that a loop writes, and the stack or the arrays that it lies in."""
         stacks: dict[Buffer, tuple[Buffer, ...]] = {}
         for output, value in zip(outputs, values, strict=True):
-            readers = self.stages.choice.readers(output)
-            apart = next((r for r in readers if isinstance(r.op, Unstack)), None)
-            type = body.function.types[value]
-            if apart and all(r is apart or isinstance(r.op, Nested) for r in readers):
+            apart, type = self._apart(output), body.function.types[value]
+            if apart:
                 arrays = tuple(map(self.stages.array, apart.outputs))
                 self.stages.tables[output] = arrays
                 self._known_from_now_on(apart.outputs)
@@ -180,14 +183,30 @@ class _Body:
             stacks[Buffer(body.stages.names.of(value), type, Space.RESULT, is_aligned=aligned)] = arrays
         return stacks
 
+    def _apart(self, stack: int) -> Apply | None:
+        """Return the operation that takes a stack apart, if all others that read it are loops over its rows."""
+        readers = self.stages.choice.readers(stack)
+        apart = next((r for r in readers if isinstance(r.op, Unstack)), None)
+        is_whole = stack in self.function.results or not self.machine.passes_rows
+        others = (r for r in readers if r is not apart)
+        return None if is_whole or not all(_reads_rows(r, stack) for r in others) else apart
+
     def _iteration_end(
-        self, op: Scan, body: _Body, carries: Sequence[Buffer], rows: Sequence[Buffer]
+        self,
+        op: Scan,
+        body: _Body,
+        carries: Sequence[Buffer],
+        rows: Mapping[Buffer, tuple[Buffer, ...]],
+        t: Index,
     ) -> list[Step]:
         """Fill the rows of an iteration, and carry its values to the next."""
         items: list[Item] = []
         new = body.function.results
-        for value, row in zip(new[op.carried :], rows, strict=True):
-            items += body.stages.copied(row, body._element(value))
+        for value, (row, arrays) in zip(new[op.carried :], rows.items(), strict=True):
+            if self.machine.passes_rows:
+                items += body.stages.copied(row, body._element(value))
+            else:
+                items += _filled(arrays[0], t, body._element(value))
         held = []
         for value, carry in zip(new[: op.carried], carries, strict=True):
             element = body._element(value)
@@ -231,6 +250,21 @@ def _reads(element: Source, rank: int, buffers: Sequence[Buffer]) -> bool:
 def _apart(items: Sequence[Item]) -> list[Step]:
     """Kernels for copies that are not fused with what they copy."""
     return [Kernel([replace(item, begins=True) if isinstance(item, Loop) else item]) for item in items]
+
+
+def _reads_rows(apply: Apply, stack: int) -> bool:
+    """Tell whether an operation is a loop that reads a stack row by row only."""
+    if not (isinstance(apply.op, Nested) and isinstance(apply.op.op, Scan)):
+        return False
+    carried, _, constants = apply.op.op.parts(apply.inputs)
+    return stack not in (*carried, *constants)
+
+
+def _filled(stack: Buffer, t: Index, element: Source) -> list[Item]:
+    """Loops that fill a row of a stack."""
+    loops = [Variable(size) for size in stack.type.shape[1:]]
+    at = tuple(map(index, loops))
+    return nested(loops, [Store(stack, (t, *at), element(at))])
 
 
 def _rows_in_place(lowered: Lowered) -> Lowered:

@@ -55,7 +55,8 @@ class Machine:
     and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
-    elements side by side if an index is a sum of few terms. A block of a GPU has at most `block_threads`
+    elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
+    addresses of rows. A block of a GPU has at most `block_threads`
     threads, and `shared_bytes` of shared memory.
     """
 
@@ -70,6 +71,7 @@ class Machine:
     tensor_floats: bool = False
     tiles_attention: bool = False
     factors_indices: bool = False
+    passes_rows: bool = False
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
     near: tuple[type[Op], ...] = ()
