@@ -184,7 +184,7 @@ class _Body:
         return stacks
 
     def _apart(self, stack: int) -> Apply | None:
-        """Return the operation that takes a stack apart, if all others that read it are loops over its rows."""
+        """Return the operation that takes a stack apart, if all others read its rows in loops."""
         readers = self.stages.choice.readers(stack)
         apart = next((r for r in readers if isinstance(r.op, Unstack)), None)
         is_whole = stack in self.function.results or not self.machine.passes_rows

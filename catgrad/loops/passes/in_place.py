@@ -29,12 +29,8 @@ def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
     """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
     lowered = lowered.map_kernels(lambda kernel: Kernel(_old_values_first(kernel.body)))
     lowered = lowered.map(_in_order)  # also steps within loops and branches
-    order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
-    for result in lowered.results:
-        if result.alias is not None and not order.take(result, result.alias):
-            moved[result] = replace(result, name=f"next_{result.name}", space=Space.WORKSPACE, alias=None)
-            result = _copied_last(order, result)
-        results.append(result)
+    order, moved = _Order(lowered.steps), dict[Buffer, Buffer]()
+    results = [_placed(order, result, moved) for result in lowered.results]
     return replace(lowered, steps=order.sorted(), results=results).replace_buffers(moved)
 
 
@@ -43,15 +39,19 @@ def _in_order(steps: list[Step]) -> list[Step]:
 
 
 def _rows_in_place(loop: For) -> For:
-    """Order the steps of a loop so that rows may lie where those that they replace do, as far as possible."""
-    order = _Order(loop.body)
-    apart = {
-        row: replace(row, alias=None)
-        for row in loop.rows
-        if row.alias is not None and not order.take(row, row.alias)
-    }
-    rows = {apart.get(row, row): arrays for row, arrays in loop.rows.items()}
-    return replace(loop, body=replaced(order.sorted(), apart), rows=rows)
+    """Order the steps of a loop so that rows may lie where those that they replace do, or are copied."""
+    order, rows, moved = _Order(loop.body), dict[Buffer, tuple[Buffer, ...]](), dict[Buffer, Buffer]()
+    for row, arrays in loop.rows.items():
+        rows[_placed(order, row, moved)] = arrays
+    return replace(loop, body=replaced(order.sorted(), moved), rows=rows)
+
+
+def _placed(order: _Order, result: Buffer, moved: dict[Buffer, Buffer]) -> Buffer:
+    """Let a result overwrite what it replaces, or else `moved` be computed, which is copied there last."""
+    if result.alias is None or order.take(result, result.alias):
+        return result
+    moved[result] = replace(result, name=f"next_{result.name}", space=Space.WORKSPACE, alias=None)
+    return _copied_last(order, result)
 
 
 def _old_values_first(items: Sequence[Item]) -> list[Item]:

@@ -75,6 +75,7 @@ class FunctionPrinter:
         self.arena = ""
         self.new: list[KernelText] = []
         self.new_literals: list[Literal] = []
+        self._stacks: dict[Buffer, tuple[Buffer, Variable]] = {}
         self._counters: dict[tuple[str, int], str] = {}
         self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
         self._literals: dict[Buffer, str] = {}
@@ -137,7 +138,11 @@ class FunctionPrinter:
                 yield CallLoop(name, extent, step.backwards, body, tables, _touched(step), tuple(sizes))
             elif isinstance(step, If):
                 self.expressions.variables |= around
-                condition = self.expressions.element(step.condition.buffer, step.condition.indices)
+                buffer, indices = step.condition.buffer, step.condition.indices
+                if buffer in self._stacks:
+                    buffer, variable = self._stacks[buffer]
+                    indices = (index(variable), *indices)
+                condition = self.expressions.element(buffer, indices)
                 first, second = (tuple(self._calls(part, around)) for part in step.parts)
                 yield CallBranch(condition, (first, second))
             elif isinstance(step, Product):
@@ -171,6 +176,7 @@ class FunctionPrinter:
                 yield AddressTable(row.type.dtype, table, tuple(map(self.name, arrays)))
             else:
                 self.expressions.variables |= variables
+                self._stacks[row] = arrays[0], loop.variable
                 place = self.expressions.index(
                     arrays[0].flat((index(loop.variable), *[ZERO] * row.type.rank))
                 )
