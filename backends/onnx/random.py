@@ -26,8 +26,9 @@ def _high(g: Graph, x: str) -> str:
 
 
 @emits("RandomBits")
-def random_bits(g: Graph, op: Any, seed: Value, counter: Value, first: str = "") -> str:
+def random_bits(g: Graph, op: Any, seed: Value, counter: Value, *rest: Value) -> str:
     """Words of the blocks of a counter under a key. Source: `catgrad.ops.random.philox`"""
+    first, stream = op.ends(*rest)
     count = g.size(product(op.shape))
     blocks = g.add("Div", g.add("Add", count, g.constant([6 if first else 3])), g.constant([4]))
     numbers = g.add("Range", g.constant(0), g.add("Squeeze", blocks, g.constant([0])), g.constant(1))
@@ -36,7 +37,7 @@ def random_bits(g: Graph, op: Any, seed: Value, counter: Value, first: str = "")
         numbers = g.add("Add", numbers, g.add("Div", first, g.constant(4)))
         start = g.add("Reshape", g.add("Mod", first, g.constant(4)), g.constant([1]))
         end = g.add("Add", start, count)
-    a, b = _low(g, numbers), g.constant(op.stream)
+    a, b = _low(g, numbers), g.constant(stream) if op.stream is not None else stream
     c, d, k, m = _low(g, counter), _high(g, counter), _low(g, seed), _high(g, seed)
     for _ in range(ROUNDS):
         x, y = (g.add("Mul", each, g.constant(n)) for each, n in zip((a, c), MULTIPLIERS, strict=True))

@@ -44,9 +44,9 @@ def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
 
 
 def _is_local(op: Op) -> TypeGuard[Named]:
-    """Return whether its name belongs to one layer."""
-    is_relative = isinstance(op, Label) and op.is_relative
-    return isinstance(op, Named) and not isinstance(op, RunNumber) and not is_relative
+    """Return whether it has a name, which belongs to one layer."""
+    is_apart = isinstance(op, RunNumber) or (isinstance(op, Label) and op.is_relative)
+    return isinstance(op, Named) and op.name is not None and not is_apart
 
 
 def _local(term: Term) -> Iterator[Named]:

@@ -7,22 +7,25 @@ the rows of `Stack`s: of its parameters, buffers, and other arrays that differ b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
+from catgrad.functors.parameters import with_distinct_names
 from catgrad.naming import numbered, shared_name
+from catgrad.ops.literal import array
+from catgrad.ops.random import STREAM, Dropout, with_stream
 from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
 from catgrad.terms.partition import Node, Values
-from catgrad.terms.state import Persistent, Update
-from catgrad.terms.structural import Label
+from catgrad.terms.state import Persistent, RunNumber, Update
+from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
-from catgrad.types import Array
+from catgrad.types import Array, Dtype
 
 MIN_LAYERS = 3
 """The fewest equal layers that become a loop: two are shorter written out."""
@@ -37,9 +40,10 @@ Wire = tuple[int, ...]
 def roll(term: Term) -> Term:
     """Return an equal term in which stacks of equal layers are loops.
 
-    Parameters, buffers and run numbers keep their names and their order.
+    Parameters, buffers and run numbers keep their order and their names. These are made distinct first,
+    because streams of random numbers depend on them.
     """
-    roller = _Roller(term)
+    roller = _Roller(with_distinct_names(term))
     return roller.term() if roller.runs else term
 
 
@@ -86,18 +90,41 @@ class _Roller:
         self.kept = [node for node in every if isinstance(node.op, Persistent)]
         named = {n.outputs[0]: n.op.name for n in every if isinstance(n.op, Persistent)}
         self.values.names |= named
+        numbers = [node for node in self.kept if isinstance(node.op, RunNumber)]
+        first = {node.op: node.outputs[0] for node in numbers}
+        self.number = {node.outputs[0]: first[node.op] for node in numbers}
         self.updates = [node for node in every if isinstance(node.op, Update)]
-        self.nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
+        self.written = [node for node in every if not isinstance(node.op, (Persistent, Update))]
+        self.value_of_stream: dict[int, int] = {}
+        self.streams: dict[int, int] = {}
+        self.nodes = list(map(self._compared, self.written))
         self.last_reader = {value: k for k, node in enumerate(self.nodes) for value in node.inputs}
         for value in (*self.values.results, *(node.inputs[0] for node in self.updates)):
             self.last_reader[value] = len(self.nodes)
         self.runs = list(self._runs(0, len(self.nodes), self._word()))
 
+    def _compared(self, node: Node) -> Node:
+        """Read each number of the run, and each stream of random numbers, by one value wherever it occurs."""
+        op, stream = with_stream(node.op)
+        inputs = tuple(self.number.get(value, value) for value in node.inputs)
+        if stream is None:
+            return Node(op, inputs, node.outputs)
+        value = self.value_of_stream.setdefault(stream, len(self.values.types))
+        if value not in self.streams:
+            self.values.types.append(STREAM)
+            self.streams[value] = stream
+            if isinstance(node.op, Dropout):
+                self.values.names[value] = f"{node.op.name}.stream"
+        return Node(op, (*inputs, value), node.outputs)
+
     def _word(self) -> Array:
         """Return a number for each node, equal for equal operations on operands of equal types."""
         letters: dict[Any, int] = {}
-        types = self.values.types
-        keys = ((op, tuple(types[value] for value in inputs)) for op, inputs, _ in self.nodes)
+        types, streams = self.values.types, self.streams
+        keys = (
+            (op, *(types[value] for value in inputs), streams.keys().isdisjoint(inputs))
+            for op, inputs, _ in self.nodes
+        )
         return np.array([letters.setdefault(key, len(letters)) for key in keys], np.int64)
 
     def _runs(self, start: int, end: int, word: Array) -> Iterator[_Run]:
@@ -128,10 +155,10 @@ class _Roller:
             known |= {node.outputs[0]: node.op() for node in self.kept}
             place = 0
             for run in self.runs:
-                self._apply(self.nodes[place : run.start], known)
+                self._apply(self.written[place : run.start], known)
                 self._loop(run, known)
                 place = run.end
-            self._apply([*self.nodes[place:], *self.updates], known)
+            self._apply([*self.written[place:], *self.updates], known)
             return [known[value] for value in self.values.results]
 
         return build(body, self.types)
@@ -158,15 +185,21 @@ class _Roller:
             return [inside[wire] for wire in (*run.carries.values(), *stacked)]
 
         block = Block(build(iteration, [self.values.types[wire[0]] for wire in inputs]))
-        first = [known[wire[0]] for wire in run.carries]
-        stacks = [Stack(run.count)(*(known[value] for value in wire)) for wire in run.rows]
-        constants = [known[wire[0]] for wire in run.constants]
-        results = Scan(block, run.count, len(first), len(stacks)).apply(*first, *stacks, *constants)
+        known |= {w[0]: Constant(STREAM, self.streams[w[0]])() for w in run.constants if w[0] in self.streams}
+        first, constants = ([known[wire[0]] for wire in wires] for wires in (run.carries, run.constants))
+        tables = [self._table(wire, names.get(wire), known) for wire in run.rows]
+        results = Scan(block, run.count, len(first), len(tables)).apply(*first, *tables, *constants)
         for new, result in zip(run.carries.values(), results, strict=False):
             known[new[-1]] = _label(result, names.get(new))
         for wire, result in zip(stacked, results[len(first) :], strict=True):
             rows = Unstack(run.count).apply(result)
             known |= {v: self._labelled(v, row) for v, row in zip(wire, rows, strict=True)}
+
+    def _table(self, wire: Wire, name: str | None, known: Mapping[int, Any]) -> Any:
+        """Stack the rows of a wire, or list them if they are streams."""
+        if self.streams.keys() >= {*wire}:
+            return _label(array([self.streams[value] for value in wire], Dtype.uint32), name)
+        return Stack(len(wire))(*(known[value] for value in wire))
 
     def _is_stacked(self, wire: Wire, run: _Run) -> bool:
         """Tell whether values of a wire are read after a run, other than the last one of a carry."""
@@ -182,7 +215,7 @@ class _Roller:
         for role, wires in (("x", run.carries), ("out", run.carries.values())):
             for wire, name in zip(wires, numbered(f"{layer}.{role}", len(run.carries)), strict=True):
                 names.setdefault(wire, name)
-        return names
+        return names | {w: names.get(w, f"{layer}.stream") for w in run.rows if w[0] in self.streams}
 
 
 def _label(variable: Any, name: str | None) -> Any:

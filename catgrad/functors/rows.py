@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from catgrad.dims import Dim, Size, product
@@ -46,7 +47,7 @@ class DrawsByRow(LocalFunctor):
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         size = self._elements_of_row(op, _drawn(op, inputs))
         if size is not None:
-            return build(lambda *x: op.apply(*x, FIRST_ROW() * number_of(size, Dtype.int64)), inputs)
+            return build(partial(_draw_from_row, op, inputs.index(KEY) + 2, size), inputs)
         _check_body(op, inputs)
         inside = {name: factor_run_numbers(self(block.term)) for name, block in blocks(op).items()}
         if not any(numbers for numbers, _ in inside.values()):
@@ -70,11 +71,16 @@ class DrawsByRow(LocalFunctor):
         return product(inner)
 
 
+def _draw_from_row(op: Op, place: int, size: Size, *x: Any) -> Any:
+    """Draw from the first row on, whose operand has this place, before that of the stream."""
+    return op.apply(*x[:place], FIRST_ROW() * number_of(size, Dtype.int64), *x[place:])
+
+
 def _drawn(op: Op, inputs: Sequence[NdArrayType]) -> Shape:
     """Return the shape that an operation draws from the beginning of a sequence, if it does."""
-    if isinstance(op, Draw) and len(inputs) == 2:
-        return op.shape
-    return inputs[0].shape if isinstance(op, Dropout) and len(inputs) == 3 else ()
+    if not isinstance(op, (Draw, Dropout)) or inputs.count(KEY) > 2:
+        return ()
+    return op.shape if isinstance(op, Draw) else inputs[0].shape
 
 
 def _check_body(op: Op, inputs: Sequence[NdArrayType]) -> None:

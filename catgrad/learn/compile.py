@@ -41,7 +41,8 @@ def emit(
 ) -> Artifact:
     """Emit functions of a Task, of Functions or of loaded terms for a target, with its options.
 
-    Of a task, these are `predict` and `step`, with initial values, unless `functions` names others:
+    On targets that have tables of arrays, stacks of equal layers of a Task are loops unless `unroll`, and so
+    are the draws of initial values of any model.
 
         emit(task, "c", functions=("predict", "step", "loss"))
 
@@ -74,18 +75,19 @@ def emit_by_default(
             f"it is {task!r}",
             'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
         )
-    given = task
-    if isinstance(task, Task) and not unroll and backend.has(Stack(1)):
+    given, rolls = task, not unroll and backend.has(Stack(1))
+    if isinstance(task, Task) and rolls:
         task = replace(task, rolls=True)
     if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)
-    return _emitted(given, backend.fit(backend, task), backend, default, functions)
+    return _emitted(given, backend.fit(backend, task), backend, rolls, default, functions)
 
 
 def _emitted(
     given: Model,
     fitted: Model,
     backend: Backend,
+    rolls: bool,
     default: Sequence[str],
     functions: Iterable[str] | None = None,
 ) -> Artifact:
@@ -98,7 +100,7 @@ def _emitted(
         else:
             kinds, variants = select(backend, fitted, functions, default)
             changed = terms.only(kinds) if fitted is given else terms_of(fitted, kinds)
-        program = lowered(changed, backend.has)
+        program = lowered(changed, backend.has, rolls)
         return backend.emit(replace(program, digest=terms.digest, variants=variants))
 
 
@@ -155,7 +157,7 @@ def compile_model(
     task = Task(model, optimiser, loss, name, labels, rolls=backend.has(Stack(1)))
     fitted = backend.fit(backend, task)
     # A learning rate is in the state only if the task says so.
-    artifact = _emitted(task, fitted, backend, COMPILED)
+    artifact = _emitted(task, fitted, backend, task.rolls, COMPILED)
     types = tuple(slot.type for slot in fitted.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 

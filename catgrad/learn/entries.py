@@ -8,7 +8,7 @@ from functools import singledispatch
 from typing import Any
 
 from catgrad.errors import OptionError
-from catgrad.functors import Expand
+from catgrad.functors import Expand, roll
 from catgrad.learn.functions import Functions, initial_term
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs import ports
@@ -57,7 +57,7 @@ def program(
     task: Task, has: Callable[[Op], bool] = lambda op: True, entries: Sequence[Kind] = COMPILED
 ) -> Program:
     """Lower the terms of a task; definitions for which `has` is false are expanded."""
-    return lowered(terms_of(task, entries), has)
+    return lowered(terms_of(task, entries), has, task.rolls)
 
 
 def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:
@@ -65,15 +65,19 @@ def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda o
     return lowered(terms_of(functions), has)
 
 
-def lowered(terms: Terms, has: Callable[[Op], bool] = lambda op: True) -> Program:
-    """Lower terms, and those from a seed to the initial values of the tables that they take."""
+def lowered(terms: Terms, has: Callable[[Op], bool] = lambda op: True, rolls: bool = False) -> Program:
+    """Lower terms, and those from a seed to the initial values of the tables that they take.
+
+    The terms of initial values are rolled here, others are where they are composed.
+    """
     expand = Expand(has)
     functions = [_function(name, entry, expand) for name, entry in terms.entries.items()]
-    every = (*_initial(terms, functions, expand), *functions)
+    change = (lambda term: expand(roll(term))) if rolls else expand
+    every = (*_initial(terms, functions, change), *functions)
     return Program(terms.name, every, terms.tables, terms.optimiser, terms.notes)
 
 
-def _initial(terms: Terms, functions: Sequence[Function], expand: Expand) -> list[Function]:
+def _initial(terms: Terms, functions: Sequence[Function], change: Callable[[Term], Term]) -> list[Function]:
     """Lower the functions from a seed to the initial values of tables that are arguments."""
     taken = {Role.PARAMETER, *(role for function in functions for role in function.tables)}
     seed = (Port(Role.SEED, "seed", SEED.array_type),)
@@ -82,7 +86,7 @@ def _initial(terms: Terms, functions: Sequence[Function], expand: Expand) -> lis
         if table in taken:
             slots, kind = terms.tables.get(table, ()), INITIAL[table]
             outputs = tuple(Port(table, slot.name, slot.type) for slot in slots)
-            term = expand(initial_term(slots))
+            term = change(initial_term(slots))
             initial.append(_lowered(term, kind, kind, seed, outputs, doc))
     return initial
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import pi
 from typing import Any
 from zlib import crc32
@@ -20,36 +22,44 @@ from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, Named, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
-KEY = NdArrayType((), Dtype.int64)
+KEY, STREAM = NdArrayType((), Dtype.int64), NdArrayType((), Dtype.uint32)
 LOW, WIDE = np.uint64(0xFFFFFFFF), np.uint64(32)
+OPTIONAL = (7, (KEY, KEY, KEY)), (None, (KEY, KEY, STREAM)), (None, (KEY, KEY, KEY, STREAM))
+"""Streams with operands, for examples: the index of the first element and the stream are optional."""
 
 
 class Draw(Op, register=False):
-    """(seed: i64[], counter: i64[], first: i64[]) -> T[shape]. Streams are independent.
+    """(seed: i64[], counter: i64[], first: i64[], stream: u32[]) -> T[shape]. Streams are independent.
 
     The result is part of an endless sequence, from element `first` on, which is 0 if it is left out.
+    The stream is the attribute, or the last operand if that is None.
     """
 
     shape: Shape
-    stream: int
+    stream: int | None
     dtype: Dtype = Dtype.uint32
-    saves = Saves(inputs=(0, 1, 2))
+    saves = Saves(inputs=(0, 1, 2, 3))
     result = "noise"
     costly = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.stream < 2**32:
+        if self.stream is not None and not 0 <= self.stream < 2**32:
             raise OptionError("the number of a stream must have 32 bits", f"it is {self.stream}", "use crc32")
 
-    def type(self, seed: NdArrayType, counter: NdArrayType, *first: NdArrayType) -> Types:
-        for key in (seed, counter, *first):
-            if key is not KEY:
-                raise DtypeError(
-                    "seed, counter and the index of the first element must be integer scalars",
-                    f"one is {key}",
-                    f"give {KEY} for each",
-                )
+    def type(self, *keys: NdArrayType) -> Types:
+        least = (KEY, KEY) if self.stream is not None else (KEY, KEY, STREAM)
+        if keys not in (least, (KEY, *least)):
+            raise DtypeError(
+                "seed, counter and the index of the first element must be integer scalars, before the stream",
+                f"the operands are {', '.join(map(str, keys))}",
+                f"give {', '.join(map(str, least))}, or one more {KEY} for the index",
+            )
         return NdArrayType(self.shape, self.dtype)
+
+    def ends(self, *rest: Any) -> tuple[Any, Any]:
+        """Return the index of the first element, or None, and the stream, given the last operands."""
+        *first, stream = rest if self.stream is None else (*rest, self.stream)
+        return (first[0] if first else None), stream
 
     def rev(self, *keys_and_dy: Any) -> Any:
         return tuple(map(zeros_like, keys_and_dy[:-1]))
@@ -61,39 +71,39 @@ class RandomBits(Draw):
     Element 4b + w is word w of the block whose counter is (b, stream, counter mod 2³², ⌊counter / 2³²⌋)
     and whose key is (seed mod 2³², ⌊seed / 2³²⌋). The result begins with element `first`, or 0.
 
-    Type:     (i64[], i64[]) -> u32[shape], or (i64[], i64[], i64[]) -> u32[shape] with `first`
+    Type:     (i64[], i64[]) -> u32[shape], or (i64[], i64[], i64[]) -> u32[shape] with `first`; with a last
+              operand u32[] if the stream is no attribute
     Domain:   first ≥ 0
     Gradient: 0
     Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
     """
 
-    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
-        shape = numbers(self.shape)
-        start, count = int(first), int(np.prod(shape))
+    def ref(self, seed: Array, counter: Array, *rest: Array) -> Any:
+        shape, (first, stream) = numbers(self.shape), self.ends(*rest)
+        start, count = int(first or 0), int(np.prod(shape))
         block = np.arange(start // 4, -(-(start + count) // 4), dtype=np.uint64) & LOW
-        stream = np.uint64(self.stream)
         step, key = (np.asarray(number).astype(np.uint64) for number in (counter, seed))
-        words = philox((block, stream, step & LOW, step >> WIDE), (key & LOW, key >> WIDE))
+        words = philox((block, np.uint64(stream), step & LOW, step >> WIDE), (key & LOW, key >> WIDE))
         return words.reshape(-1)[start % 4 :][:count].reshape(shape).astype(np.uint32)
 
     @classmethod
     def examples(cls) -> Examples:
         plain = [(cls(shape, stream), (KEY, KEY)) for shape, stream in (((2, 3), 0), ((), 7), ((0,), 1))]
-        return [*plain, (cls((2, 3), 0), (KEY, KEY, KEY))]
+        return [*plain, *((cls((2, 3), stream), keys) for stream, keys in OPTIONAL)]
 
 
 class RandomUniform(Draw):
     """Uniform random numbers: y = ⌊bits · 2^(p - 32)⌋ / 2^p, with as many digits p as the dtype holds.
 
-    Type:     (i64[], i64[]) -> T[shape] for floating T, or with a third i64[] as RandomBits; 0 ≤ y < 1
+    Type:     as RandomBits, for floating T instead of u32; 0 ≤ y < 1
     Gradient: 0
     Source:   RandomBits
     """
 
     dtype: Dtype = Dtype.float32
 
-    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
-        bits = RandomBits(self.shape, self.stream).ref(seed, counter, first).astype(np.float64)
+    def ref(self, *keys: Array) -> Any:
+        bits = RandomBits(self.shape, self.stream).ref(*keys).astype(np.float64)
         digits = self._digits()
         return (np.floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits).astype(self.dtype.numpy)
 
@@ -111,59 +121,63 @@ class RandomUniform(Draw):
     @classmethod
     def examples(cls) -> Examples:
         draws = (cls((2, 3), 5), (KEY, KEY)), (cls((3,), 5, Dtype.float64), (KEY, KEY))
-        return [*draws, (cls((2, 3), 5), (KEY, KEY, KEY))]
+        return [*draws, *((cls((2, 3), stream), keys) for stream, keys in OPTIONAL)]
 
 
 class RandomNormal(Draw):
     """Normal random numbers: y = √(-2 ln(1 - u)) cos(2π v), for uniform u and v of two streams.
 
-    Type:     (i64[], i64[]) -> T[shape] for floating T, or with a third i64[] as RandomBits; of mean 0 and
-              variance 1
+    Type:     as RandomUniform; of mean 0 and variance 1
     Gradient: 0
     Source:   Box and Muller 1958, equation 1
     """
 
     dtype: Dtype = Dtype.float32
 
-    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
-        u, v = (source.ref(seed, counter, first) for source in self._sources())
+    def ref(self, *keys: Array) -> Any:
+        u, v = (source.ref(*given) for source, given in self._sources(keys))
         return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.wide.numpy.type(2 * pi) * v)
 
     def body(self, *keys: Any) -> Any:
-        u, v = (source(*keys) for source in self._sources())
+        u, v = (source(*given) for source, given in self._sources(keys))
         return cast(sqrt(-2 * log1p(-u)) * cos(2 * pi * v), self.dtype)
 
     def type(self, *keys: NdArrayType) -> Types:
         return floating(super().type(*keys))  # type: ignore[arg-type]
 
-    def _sources(self) -> tuple[RandomUniform, RandomUniform]:
-        return (
-            RandomUniform(self.shape, self.stream, self.dtype.wide),
-            RandomUniform(self.shape, self.stream ^ 1, self.dtype.wide),
-        )
+    def _sources(self, keys: Sequence[Any]) -> Iterator[tuple[RandomUniform, Sequence[Any]]]:
+        """Yield the draws of u and v with their operands; their streams differ in the last bit."""
+        uniform = RandomUniform(self.shape, self.stream, self.dtype.wide)
+        yield uniform, keys
+        if self.stream is None:
+            yield uniform, (*keys[:-1], keys[-1] ^ 1)
+        else:
+            yield replace(uniform, stream=self.stream ^ 1), keys
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls((2, 3), 5), keys) for keys in ((KEY, KEY), (KEY, KEY, KEY))]
+        return [(cls((2, 3), stream), keys) for stream, keys in ((5, (KEY, KEY)), *OPTIONAL)]
 
 
 class Dropout(Named):
     """Dropout: y = x / (1 - rate) where a uniform random number is at least `rate`, else 0.
 
-    The stream is that of its name, so that layers differ. The residual is the seed and the counter, from
-    which the reverse computes the same mask.
+    The stream is that of its name, so that layers differ, or the last operand if that is None. The residual
+    is the seed and the counter, from which the reverse computes the same mask.
 
-    Type:     (T, i64[], i64[]) -> T for floating T, or with a third i64[] as RandomBits
+    Type:     (T, i64[], i64[]) -> T for floating T, or with more operands as RandomBits
     Raises:   OptionError unless 0 ≤ rate < 1
     Gradient: dx = dy / (1 - rate) where x was kept, else 0
     Source:   Srivastava et al. 2014, Dropout, section 4
     """
 
+    name: str | None  # type: ignore[assignment]  # None if the stream is an operand
     rate: float = 0.5
-    saves = Saves(inputs=(1, 2, 3))
+    saves = Saves(inputs=(1, 2, 3, 4))
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if self.name is not None:
+            super().__post_init__()
         if not 0 <= self.rate < 1:
             raise OptionError("a dropout rate must lie in [0, 1)", f"it is {self.rate}", "try 0.1")
 
@@ -171,8 +185,8 @@ class Dropout(Named):
         self._noise(x).type(*keys)
         return x
 
-    def ref(self, x: Array, seed: Array, counter: Array, first: Any = 0) -> Any:
-        noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(seed, counter, first)
+    def ref(self, x: Array, *keys: Array) -> Any:
+        noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(*keys)
         return np.where(noise >= self.rate, x * x.dtype.type(1 / (1 - self.rate)), 0)
 
     def body(self, x: Any, *keys: Any) -> Any:
@@ -187,13 +201,22 @@ class Dropout(Named):
         return x
 
     def _noise(self, x: NdArrayType) -> RandomUniform:
-        return RandomUniform(x.shape, stream_of(self.name), x.dtype)
+        return RandomUniform(x.shape, None if self.name is None else stream_of(self.name), x.dtype)
 
     @classmethod
     def examples(cls) -> Examples:
         x = NdArrayType((4, 5))
         plain = [(cls("dropout", rate), (x, KEY, KEY)) for rate in (0.5, 0.0)]
-        return [*plain, (cls("dropout"), (x, KEY, KEY, KEY))]
+        return [*plain, *((cls("dropout" if stream else None), (x, *keys)) for stream, keys in OPTIONAL)]
+
+
+def with_stream(op: Op) -> tuple[Op, int | None]:
+    """Return the operation with its stream as the last operand, and that stream, if it is an attribute."""
+    if isinstance(op, Draw) and op.stream is not None:
+        return replace(op, stream=None), op.stream
+    if isinstance(op, Dropout) and op.name is not None:
+        return replace(op, name=None), stream_of(op.name)
+    return op, None
 
 
 def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:

@@ -147,7 +147,7 @@ class Program:
     def draws_later(self) -> bool:
         """Tell whether random numbers are drawn from a later element than the first of their sequence."""
         every = (apply for function in self.functions for apply in applications(function))
-        return any(isinstance(op, Draw) and len(inputs) > 2 for op, inputs, _ in every)
+        return any(isinstance(op, Draw) and op.ends(*inputs[2:])[0] is not None for op, inputs, _ in every)
 
     @cached_property
     def stored(self) -> Mapping[str, Array]:

@@ -59,9 +59,10 @@ def predicts(function: Function) -> bool:
     return function.kind in (Kind.PREDICT, Kind.FUNCTION) and (remembers or answers)
 
 
-def streams(program: Program) -> list[int]:
-    """List the streams of random numbers that the model draws from while it runs."""
-    return sorted({op.stream for op in _printed(program) if isinstance(op, RandomBits)})
+def streams(program: Program) -> list[int | None]:
+    """List the streams of random numbers that the model draws from while it runs; None for operands."""
+    found = {op.stream for op in _printed(program) if isinstance(op, RandomBits)}
+    return sorted(found, key=lambda stream: (stream is None, stream))
 
 
 def uses_masks(program: Program) -> bool:

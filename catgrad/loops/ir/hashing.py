@@ -137,7 +137,9 @@ class Signature(Structure):
 
     def op_key(self, op: Op) -> Hashable:
         """Make a key for an operation, in which a stream is its order."""
-        return replace(op, stream=self._ordered(Stream(op.stream))) if isinstance(op, Draw) else op
+        if not isinstance(op, Draw) or op.stream is None:
+            return op
+        return replace(op, stream=self._ordered(Stream(op.stream)))
 
     def load_key(self, load: Load) -> Hashable:
         """Make a key of the order of a buffer, and the offset in it."""

@@ -102,11 +102,12 @@ class Elements:
 
     @_element.register
     def _(self, op: Draw, apply: Apply, position: int, indices: Indices) -> Scalar:
-        seed, counter, *first = (self.at(value, ()) for value in apply.inputs)
+        seed, counter, *rest = (self.at(value, ()) for value in apply.inputs)
+        first, stream = op.ends(*rest)
         place: Scalar = IndexValue(flat(indices, op.shape), seed.dtype)
-        for start in first:
-            place = Compute(Add(), seed.dtype, (start, place))
-        return Compute(op, op.dtype, (seed, counter, place))
+        if first is not None:
+            place = Compute(Add(), seed.dtype, (first, place))
+        return Compute(op, op.dtype, (seed, counter, place, *([stream] if op.stream is None else [])))
 
     @_element.register
     def _(self, op: Broadcast, apply: Apply, position: int, indices: Indices) -> Scalar:

@@ -12,6 +12,7 @@ from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
+from catgrad.ops.random import Draw
 from catgrad.printing.dialect import Dialect, Literal, Text
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -66,7 +67,10 @@ class Expressions:
         assert isinstance(scalar, Compute)  # the last kind there is
         compared = self._comparison(scalar)
         of = scalar.operands[0].dtype if isinstance(scalar.op, Comparison) else None
-        return compared or self._operation(scalar.op, scalar.dtype, map(self.text, scalar.operands), of)
+        operands = [*map(self.text, scalar.operands)]
+        if isinstance(scalar.op, Draw) and scalar.op.stream is not None:
+            operands.append(Text(self.stream(scalar.op.stream)))
+        return compared or self._operation(scalar.op, scalar.dtype, operands, of)
 
     def _comparison(self, scalar: Compute) -> Text | None:
         """Compare two indices as integers: converted to 64 bits, they would take twice as many lanes."""

@@ -87,6 +87,9 @@ class FunctionPrinter:
 
     def name(self, buffer: Buffer) -> str:
         """The name of a buffer, or of the argument that it overwrites."""
+        self._declare([buffer])
+        if buffer in self._literals:
+            return self._literals[buffer]
         self._used[buffer.home] = None
         return self.names[buffer.home]
 
