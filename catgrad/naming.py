@@ -64,6 +64,10 @@ class Namer:
         self._patterns = _matcher(tuple(sorted(word for word in self._taken if {"*", "["} & set(word))))
         self._tried: Counter[str] = Counter()
 
+    def scope(self) -> Namer:
+        """Return a namer for an inner scope; outside, its names are free again."""
+        return Namer(self._taken)
+
     def fresh(self, preferred: str) -> str:
         """Return `preferred` as a unique ASCII identifier: other characters become underscores, and a number
         is appended if the name is taken.

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from catgrad.backend import Backend, statements
+from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.options import require_choices, require_kinds
 from catgrad.programs.partition import ROWS, Shares, axes_of_layers, largest_axis
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
+
+from .. import python
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     every = [port for f in functions for port in (*f.inputs, *f.outputs)]
     shares = {port.label: port.split for port in every if port.split is not None}
     ports = {f.name: [[port.label for port in side] for side in (f.inputs, f.outputs)] for f in functions}
-    return {**statements(backend, program), "shares": shares, "ports": ports}
+    return {**python.template_context(backend, program), "shares": shares, "ports": ports}
 
 
 def _partitioned(function: Function, options: Options, layers: Shares) -> Function:

@@ -19,7 +19,7 @@ from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
-from ..python import load_module, passes
+from ..python import load_module, passes, template_context
 from .convolutions import CONVOLUTIONS, LoweredConvolutions
 from .masks import Masks
 from .parts import PartsAsSlices
@@ -45,4 +45,5 @@ BACKEND = Backend(
     needs=(Package(name="ml_dtypes", module="ml_dtypes", install="pip install ml_dtypes", use="bfloat16"),),
     passes=passes(takes_numbers, SUMS, own=OWN, one_product=True),
     lowers_to_loops=CONVOLUTIONS,
+    template_context=template_context,
 )

@@ -9,11 +9,12 @@ from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 from .broadcasting import BroadcastByOperators
+from .lists import template_context
 from .matmul import MatmulForms
 from .modules import load_module
 from .sums import SumsInFloat32
 
-__all__ = ["load_module", "passes"]
+__all__ = ["load_module", "passes", "template_context"]
 
 
 def passes(

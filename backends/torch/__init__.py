@@ -17,7 +17,7 @@ from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
-from ..python import load_module, passes
+from ..python import load_module, passes, template_context
 from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
 from ..python.modules import Unforked
 from . import pullbacks
@@ -70,5 +70,6 @@ BACKEND = Backend(
     load=load,
     needs=(PYTORCH,),
     passes=PASSES,
+    template_context=template_context,
     known_gaps=KNOWN_GAPS,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ShapeError
+from catgrad.naming import shared_name
 from catgrad.ops.shape import Reshape, require_shape
 from catgrad.ops.slices import Slice, stack
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
@@ -36,6 +37,9 @@ class Stack(Op):
 
     def rev(self, dy: Any) -> Any:
         return Unstack(self.count)(dy)
+
+    def result_name(self, *operands: str) -> str:
+        return shared_name(operands) if all(operands) else "stack"
 
     @classmethod
     def examples(cls) -> Examples:

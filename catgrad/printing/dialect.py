@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from catgrad.ops.scan import Scan
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
@@ -52,6 +53,10 @@ class Literal(Op, register=False):
         largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
         small = abs(self.constant.value) <= largest and digits != "-0.0"
         return digits.removesuffix(".0") if small else digits
+
+
+class Layers(Scan, register=False):
+    """A loop over tables: what it reads and fills row by row are lists of arrays."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from itertools import accumulate, starmap
 
 import numpy as np
 
@@ -17,18 +17,9 @@ from catgrad.naming import Namer
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import ATOM, Dialect, Literal
-from catgrad.printing.statements import (
-    Argument,
-    Branch,
-    FunctionText,
-    Line,
-    Loop,
-    Part,
-    Stack,
-    Statement,
-    brackets,
-)
-from catgrad.programs.ports import Role
+from catgrad.printing.loops import is_large, printed_loop
+from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Part, Statement, brackets
+from catgrad.programs.ports import Port
 from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType, symbols
@@ -38,9 +29,6 @@ MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 
 FIRST_ELEMENT = 40
 """The greatest column at which a short array literal begins, after its name and the call."""
-
-LARGE = 2**16
-"""Elements of an array that is released after its last use."""
 
 
 class FunctionPrinter:
@@ -56,18 +44,18 @@ class FunctionPrinter:
             )
         self.namer = Namer(dialect.reserved)
         self.sizes_read: set[str] = set()
-        arguments = zip(function.arguments, function.inputs, strict=True)
-        self.arguments = tuple(self._argument(value, port.role) for value, port in arguments)
-        sources = symbol_sources(function.argument_types)
-        self.symbols = {name: self.namer.fresh(name) for name in sources}
+        places = accumulate((port.rows or 1 for port in function.inputs), initial=0)
+        arguments = zip(function.arguments, function.inputs, places, strict=False)
+        self.arguments = tuple(starmap(self._argument, arguments))
+        self.sources = symbol_sources([port.type for port in function.inputs])
+        self.symbols = {name: self.namer.fresh(name) for name in self.sources}
 
     def print(self) -> FunctionText:
         """Return the statements, names and shapes of the function."""
         function = self.function
         lines, results = Lines(self, function, [a.identifier for a in self.arguments]).print()
         read = frozenset(self.sizes_read)  # before the types of arguments are printed, which read all
-        places = symbol_sources(function.argument_types).items()
-        symbols = tuple((self.symbols[name], *place) for name, place in places)
+        symbols = tuple((self.symbols[name], *source) for name, source in self.sources.items())
         return FunctionText(
             name=function.name,
             doc=function.doc,
@@ -86,8 +74,8 @@ class FunctionPrinter:
 
     @property
     def first_argument(self) -> str:
-        """The identifier of the first argument, from which a target may infer the device; or nothing."""
-        return self.arguments[0].identifier if self.arguments else ""
+        """The text of the first array, from which a target may infer the device; or nothing."""
+        return self.arguments[0].array if self.arguments else ""
 
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape in the target's words."""
@@ -107,12 +95,13 @@ class FunctionPrinter:
         nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
         return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
-    def _argument(self, value: int, role: Role) -> Argument:
-        name = self.function.names[value]
+    def _argument(self, value: int, port: Port, place: int) -> Argument:
+        name, macros = self.function.names[value], self.dialect.macros
         # A target may keep the tables elsewhere than in arguments.
-        kept = self.dialect.macros.get("kept") if role.is_table else None
+        kept = macros.get("kept") if port.role.is_table else None
         identifier = kept(name) if kept else self.namer.fresh(name)
-        return Argument(identifier, name, self.function.types[value], role)
+        array = macros["row"](identifier, 0) if port.rows else identifier
+        return Argument(identifier, name, self.function.types[value], port.role, array, place)
 
 
 class Lines:
@@ -131,6 +120,10 @@ class Lines:
         self.mentions = {value: frozenset([value]) for value in function.arguments}
         self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
+        self.last_reader = {value: apply for apply in function.body for value in apply.inputs}
+        self.filled: set[int] = set()  # lists that loops fill
+        self.places: dict[int, str] = {}  # of each value that is assigned to a row of a list: the row
+        self.emptied: set[int] = set()  # arguments that are rows nobody reads later, lists whose rows are such
 
     def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
         """The lines, and the texts of the results."""
@@ -149,11 +142,11 @@ class Lines:
         expression = macro(self.printer, op, types[0], *operands)
         size = 1 + sum(self.text[value][2] for value in inputs)
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
-        if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
+        if len(outputs) == 1 and outputs[0] not in self.places and self._goes_inline(op, outputs[0], short):
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
             self.mentions[outputs[0]] = self._variables(inputs)
             return
-        targets = self._assigned(outputs, [self._preferred_name(op, value, inputs) for value in outputs])
+        targets = self.assigned(outputs, [self.preferred_name(op, value, inputs) for value in outputs])
         self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
@@ -161,63 +154,26 @@ class Lines:
         operands = [self.text[value][0] for value in apply.inputs]
         self._read(apply.inputs)
         if isinstance(op.op, Scan):
-            self._loop(op.op, op.functions[0], apply, operands)
+            self.lines.append(printed_loop(self, op.op, op.functions[0], apply, operands))
             return
-        printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
-        targets = self._assigned(
-            apply.outputs, [self._preferred_name(op.op, value, apply.inputs) for value in apply.outputs]
+        printed = [self.inside(f, operands[1:]).print() for f in op.functions]
+        targets = self.assigned(
+            apply.outputs, [self.preferred_name(op.op, value, apply.inputs) for value in apply.outputs]
         )
         types = [self.function.types[value] for value in apply.outputs]
         parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
         self.lines.append(Branch(operands[0], tuple(parts)))
 
-    def _loop(self, op: Scan, body: Function, apply: Apply, operands: Sequence[str]) -> None:
-        (carried, arrays, constants), fresh = op.parts(operands), self.printer.namer.fresh
-        sources, outputs = op.parts(apply.inputs)[1], apply.outputs
-        inside, read, _ = op.parts(body.arguments)
-        new, rows = body.results[: op.carried], body.results[op.carried :]
-        named = self.function.names.get
-        carries = self._assigned(
-            outputs[: op.carried],
-            [
-                body.names.get(v) or named(o) or body.names.get(n) or "carry"
-                for v, o, n in zip(inside, outputs, new, strict=False)
-            ],
+    def inside(self, block: Function, arguments: Sequence[str]) -> Lines:
+        """Return a printer of a block, with the texts of its arguments."""
+        return Lines(self.printer, block, arguments)
+
+    def assigned(self, values: Sequence[int], preferred: Sequence[str]) -> tuple[str, ...]:
+        """Assign new variables to these values, or rows of lists."""
+        fresh = self.printer.namer.fresh
+        targets = tuple(
+            self.places.get(v) or fresh(name) for v, name in zip(values, preferred, strict=True)
         )
-        elements = [
-            fresh(body.names.get(v) or f"{self.stems.get(source, 'row')}_t")
-            for v, source in zip(read, sources, strict=True)
-        ]
-        index = fresh("t")
-        filled = outputs[op.carried :]
-        stems = [body.names.get(v, "row") for v in rows]
-        preferred = [named(o) or f"{stem}_rows" for o, stem in zip(filled, stems, strict=True)]
-        stacks = self._assigned(filled, preferred)
-        self.stems |= {o: named(o) or stem for o, stem in zip(filled, stems, strict=True)}
-        block = Lines(self.printer, body, [*carries, *elements, *constants])
-        lines, results = block.print()
-        old = inside[: op.carried]
-        renewals = zip(old, new, carries, results, strict=False)
-        self.lines.append(
-            Loop(
-                index, self.printer.size(op.length), op.backwards,
-                carries=tuple(zip(carries, carried, [body.types[v] for v in inside], strict=True)),
-                rows=tuple(zip(elements, arrays, [body.types[v] for v in read], strict=True)),
-                lines=lines,
-                stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
-                renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
-                simultaneous=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
-                always_runs=isinstance(op.length, int) and op.length > 0,
-            )
-        )  # fmt: skip
-
-    def _stack(self, name: str, value: str, filled: int) -> Stack:
-        type = self.function.types[filled]
-        return Stack(name, value, self.printer.shape(type.shape), type)
-
-    def _assigned(self, values: Sequence[int], preferred: Sequence[str]) -> tuple[str, ...]:
-        """Assign new variables to these values."""
-        targets = tuple(map(self.printer.namer.fresh, preferred))
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
         self.stems |= zip(values, preferred, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
@@ -232,16 +188,17 @@ class Lines:
 
     def _with_releases(self) -> tuple[Line, ...]:
         """Liveness: mark in each line the large arrays that it reads for the last time."""
-        kept = self._variables(self.function.results).union(self.function.arguments)
-        types = self.function.types
-        released: dict[int, list[str]] = {}
+        arguments, types = self.function.arguments, self.function.types
+        kept = self._variables(self.function.results)
+        released: dict[int, tuple[list[str], list[str]]] = {}
         for value, line in sorted(self.last_read.items()):
-            if value not in kept and _is_large(types[value]):
-                released.setdefault(line, []).append(self.text[value][0])
-        return tuple(
-            replace(line, released=tuple(released[i])) if i in released else line
-            for i, line in enumerate(self.lines)
-        )
+            is_row = value in arguments
+            if value not in kept and is_large(types[value]) and is_row == (value in self.emptied):
+                released.setdefault(line, ([], []))[is_row].append(self.text[value][0])
+        lines = list(self.lines)
+        for i, (names, rows) in released.items():
+            lines[i] = replace(lines[i], released=tuple(names), emptied=tuple(rows))
+        return tuple(lines)
 
     def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]
@@ -256,15 +213,6 @@ class Lines:
         once = self.uses[value] == 1 and value not in self.read_inside
         return short and once and value not in self.function.names
 
-    def _preferred_name(self, op: Op, value: int, operands: Sequence[int]) -> str:
+    def preferred_name(self, op: Op, value: int, operands: Sequence[int]) -> str:
         named = self.function.names
         return named.get(value) or op.result_name(*(named.get(operand, "") for operand in operands))
-
-
-@lru_cache(maxsize=1 << 12)
-def _is_large(type: NdArrayType | None) -> bool:
-    """Tell whether an array is worth releasing before a function ends, estimating symbolic sizes as 16."""
-    if type is None:
-        return False
-    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
-    return elements >= LARGE

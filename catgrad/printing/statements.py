@@ -15,19 +15,23 @@ from catgrad.types import NdArrayType
 class Statement:
     """One line: what is assigned, the expression, and the types of what is assigned.
 
-    As after every line, `released` are large arrays that no later one reads.
+    As after every line, `released` are large arrays that no later one reads, and `emptied` such rows of lists.
     """
 
     targets: tuple[str, ...]
     expression: str
     types: tuple[NdArrayType, ...]
     released: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
     kind: str = ""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """An array that a loop fills: its name, the expression for a row in each iteration, and its shape."""
+    """An array that a loop fills: its name, the expression for a row in each iteration, and its shape.
+
+    A row without an expression is the target of a line of the loop.
+    """
 
     name: str
     value: str
@@ -54,6 +58,7 @@ class Loop:
     simultaneous: bool
     always_runs: bool
     released: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
     kind: str = "Scan"
 
 
@@ -72,6 +77,7 @@ class Branch:
     condition: str
     parts: tuple[Part, ...]
     released: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
     kind: str = "Cond"
 
 
@@ -80,12 +86,17 @@ Line = Statement | Loop | Branch
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument: its identifier, the name users know it by, its type and its role."""
+    """An argument: its identifier, the name users know it by, its type and its role.
+
+    `array` is the text of it, or of the first array of a list, and `place` its position among all arrays.
+    """
 
     identifier: str
     name: str
     type: NdArrayType
     role: Role
+    array: str
+    place: int
 
 
 @dataclass(frozen=True)

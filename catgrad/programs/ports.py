@@ -84,13 +84,14 @@ class Port:
     """An array that a function takes or returns: its role, its name and its type.
 
     Arrays of tables, and gradients of parameters, have the name of the slot. A result may have none. Devices
-    share the axis `split`, if it is not None.
+    share the axis `split`, if it is not None. With `rows`, it is a list of as many arrays of this type.
     """
 
     role: Role
     name: str
     type: NdArrayType
     split: int | None = None
+    rows: int = 0
 
     @property
     def label(self) -> str:

@@ -1,0 +1,141 @@
+"""Runs of equal layers in tables, whose arrays functions take and return as lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from catgrad.naming import shared_name
+from catgrad.ops.table import Stack, Unstack
+from catgrad.programs.ports import TABLES, Port, Role
+from catgrad.programs.program import Function, Program
+from catgrad.terms.state import Slot
+from catgrad.types import NdArrayType
+
+
+class Run(NamedTuple):
+    """Adjacent arrays of a table: `count` layers of `width` arrays each."""
+
+    start: int
+    width: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last array."""
+        return self.start + self.width * self.count
+
+    def column(self, place: int) -> range:
+        """Return the positions of one array of each layer."""
+        return range(self.start + place, self.end, self.width)
+
+
+Runs = Mapping[Role, Sequence[Run]]
+"""The runs of each table in order, and of gradients as of the parameters."""
+
+
+class Segment(NamedTuple):
+    """Slots of a table: names and types; with `numbers`, the names have `{}` for the number of a layer."""
+
+    slots: tuple[tuple[str, NdArrayType], ...]
+    numbers: range = range(0)
+
+
+def runs(program: Program) -> Runs:
+    """Find the runs whose arrays some function stacks as layers, or returns as rows of a stack."""
+    found: dict[Role, set[Run]] = {role: set() for role in TABLES}
+    for function in program.functions:
+        for role, places in _stacked(function):
+            step = places[1] - places[0]
+            if step > 0 and places == list(range(places[0], places[0] + step * len(places), step)):
+                found[role].add(Run(places[0], step, len(places)))
+    each = {role: tuple(_disjoint(found[role], program.tables.get(role, ()))) for role in TABLES}
+    return {**each, Role.GRADIENT: each[Role.PARAMETER]}
+
+
+def _stacked(function: Function) -> Iterator[tuple[Role, list[int]]]:
+    """Yield the positions in a table of arrays that are the rows of a stack."""
+    places: dict[int, tuple[Role, int]] = {}
+    for values, ports in ((function.arguments, function.inputs), (function.results, function.outputs)):
+        for role, group in groupby(zip(values, ports, strict=True), lambda pair: pair[1].role):
+            table = Role.PARAMETER if role is Role.GRADIENT else role
+            places |= {v: (table, k) for k, (v, _) in enumerate(group)}
+    for op, inputs, outputs in function.body:
+        if isinstance(op, (Stack, Unstack)) and op.count > 1:
+            rows = [places.get(v) for v in (inputs if isinstance(op, Stack) else outputs)]
+            known = [row for row in rows if row is not None]
+            roles = {role for role, _ in known}
+            if len(known) == len(rows) and len(roles) == 1 and roles.issubset(TABLES):
+                yield roles.pop(), [k for _, k in known]
+
+
+def _disjoint(found: Iterable[Run], slots: Sequence[Slot]) -> Iterator[Run]:
+    """Yield runs that do not overlap, each from its first array, with layers of equal types."""
+    end = 0
+    for run in sorted(found):
+        types = [[slots[k].type for k in run.column(j)] for j in range(run.width)] if run.end <= len(slots) else []
+        if run.start >= end and types and all(len({*column}) == 1 for column in types):
+            yield run
+            end = run.end
+
+
+def columns(ports: Sequence[Port], runs: Runs) -> Iterator[tuple[Sequence[int], Port]]:
+    """Yield the positions of each argument or result, and its port: an array, or a list of those of a run."""
+    for role, group in groupby(enumerate(ports), lambda pair: pair[1].role):
+        places, done = [k for k, _ in group], 0
+        for run in runs.get(role, ()):
+            yield from (([k], ports[k]) for k in places[done : run.start])
+            for j in range(run.width):
+                rows = [places[k] for k in run.column(j)]
+                name = shared_name([ports[k].name for k in rows])
+                yield rows, replace(ports[rows[0]], name=name, rows=run.count)
+            done = run.end
+        yield from (([k], ports[k]) for k in places[done:])
+
+
+def layout(ports: Sequence[Port], runs: Runs) -> list[tuple[int, int]]:
+    """Return the counts of layers, and of arrays of each, in order; arrays after the last layer are left out."""
+    counts, single = [], 0
+    for role, group in groupby(port.role for port in ports):
+        done = 0
+        for run in runs.get(role, ()):
+            single += run.start - done
+            counts += [*([(1, single)] if single else []), (run.count, run.width)]
+            single, done = 0, run.end
+        single += len([*group]) - done
+    return counts
+
+
+def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
+    """Divide a table into its runs of layers with numbers in their names, and the slots between these."""
+    done = 0
+    for run in runs:
+        names = [_numbered([slots[k].name for k in run.column(j)]) for j in range(run.width)]
+        numbers = {found[1] if found else range(0) for found in names}
+        if len(numbers) == 1 and (own := numbers.pop()):
+            if run.start > done:
+                yield Segment(tuple((s.name, s.type) for s in slots[done : run.start]))
+            types = (slot.type for slot in slots[run.start :][: run.width])
+            patterns = (found[0] for found in names if found)
+            yield Segment(tuple(zip(patterns, types, strict=True)), own)
+            done = run.end
+    if done < len(slots) or not slots:
+        yield Segment(tuple((slot.name, slot.type) for slot in slots[done:]))
+
+
+def _numbered(names: Sequence[str]) -> tuple[str, range] | None:
+    """Return names that differ in one number of a range, as a pattern with `{}` and the range; None for others."""
+    every = [re.split(r"(\d+)", name) for name in names]
+    differing = [k for k, words in enumerate(zip(*every, strict=False)) if len({*words}) > 1]
+    if len({*map(len, every)}) > 1 or len(differing) != 1 or not every[0][differing[0]].isdecimal():
+        return None
+    [place] = differing
+    words = [each[place] for each in every]
+    first, second = map(int, words[:2])
+    numbers = range(first, first + len(words) * (second - first), (second - first) or 1)
+    if words != [*map(str, numbers)]:
+        return None
+    return "".join([*every[0][:place], "{}", *every[0][place + 1 :]]), numbers
