@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,10 +11,12 @@ from catgrad.naming import shared_name
 from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
-from catgrad.programs.ports import TABLES
 from catgrad.programs.passes import prune
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.ports import TABLES, Port
 from catgrad.programs.program import Apply, Function, Nested, Program
 from catgrad.terms.op import Op
+from catgrad.types import NdArrayType
 
 from .tables import Runs, columns, layout, runs, segments
 
@@ -53,49 +55,57 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
 
 def grouped(function: Function, runs: Runs) -> Function:
     """Replace arguments and results that are rows of layers by lists, one for each array of a layer."""
-    types, names = list(function.types), dict(function.names)
-    taken, lists, rows = [], {}, []
-    for places, port in columns(function.inputs, runs):
-        values = tuple(function.arguments[k] for k in places)
-        if not port.rows:
-            taken.append((values[0], port))
-            continue
-        value = lists[values] = _stacked(types, values)
-        names[value] = port.label
-        rows += [Apply(Row(k), (value,), (v,)) for k, v in enumerate(values)]
+    rewriter, lists, taken = Rewriter(function), dict[Values, int](), []
+    for values, port in _columns(function.arguments, function.inputs, runs):
+        value = values[0]
+        if port.rows:
+            rewriter.types.append(_type(rewriter, values))
+            value = lists[values] = len(rewriter.types) - 1
+            rewriter.names[value] = port.label
+            for k, row in enumerate(values):
+                rewriter.keep(Apply(Row(k), (value,), (row,)))
         taken.append((value, port))
-    unstacked = {a.outputs: a.inputs[0] for a in function.body if isinstance(a.op, Unstack)}
-    known = {a.outputs[0]: lists[a.inputs] for a in function.body if isinstance(a.op, Stack) and a.inputs in lists}
-    body = [a._replace(inputs=tuple(known.get(v, v) for v in a.inputs)) for a in function.body]
-    for a in function.body:
-        rows_named = [names.get(v) for v in a.outputs]
-        if isinstance(a.op, Unstack) and all(rows_named):
-            names.setdefault(a.inputs[0], shared_name(rows_named))
+
+    def known(_: Rewriter, apply: Apply) -> Values | None:
+        return (lists[apply.inputs],) if isinstance(apply.op, Stack) and apply.inputs in lists else None
+
+    function = rewriter.sweep(known)
     returned = []
-    for places, port in columns(function.outputs, runs):
-        values = tuple(function.results[k] for k in places)
-        value = unstacked.get(values, lists.get(values)) if port.rows else values[0]
-        if value is None:
-            value = _stacked(types, values)
-            equal = len({*values}) == 1
-            op = Repeated(port.rows) if equal else Stack(port.rows)
-            body.append(Apply(op, values[:1] if equal else values, (value,)))
-        returned.append((known.get(value, value), port))
+    for values, port in _columns(function.results, function.outputs, runs):
+        returned.append((_list(rewriter, values, lists) if port.rows else values[0], port))
     arguments, inputs = zip(*taken, strict=True) if taken else ((), ())
     results, outputs = zip(*returned, strict=True) if returned else ((), ())
-    return prune.apply(
-        replace(
-            function, arguments=arguments, inputs=inputs, results=results, outputs=outputs,
-            body=(*rows, *body), types=tuple(types), names=names,
-        )
-    )  # fmt: skip
+    changed = replace(function, arguments=arguments, inputs=inputs, results=results, outputs=outputs)
+    body, types = tuple(rewriter.body), tuple(rewriter.types)
+    return prune.apply(replace(changed, body=body, types=types, names=rewriter.names))
 
 
-def _stacked(types: list[Any], values: Sequence[int]) -> int:
-    """Add a value, the stack of others."""
-    row = types[values[0]]
-    types.append(row.with_shape((len(values), *row.shape)))
-    return len(types) - 1
+def _columns(values: Sequence[int], ports: Sequence[Port], runs: Runs) -> Iterator[tuple[Values, Port]]:
+    """Yield the values of each argument or result, several for a list, and its port."""
+    for places, port in columns(ports, runs):
+        yield tuple(values[k] for k in places), port
+
+
+def _type(rewriter: Rewriter, values: Values) -> NdArrayType:
+    """Return the type of a list of these values."""
+    row = rewriter.types[values[0]]
+    return row.with_shape((len(values), *row.shape))
+
+
+def _list(rewriter: Rewriter, values: Values, lists: Mapping[Values, int]) -> int:
+    """Return a list of these values: the one that they are the rows of, or a new one."""
+    apply = rewriter.producer.get(values[0])
+    if apply and isinstance(apply.op, Unstack) and apply.outputs == values:
+        (found,) = apply.inputs
+        rows = [rewriter.names.get(v, "") for v in values]
+        if all(rows):
+            rewriter.names.setdefault(found, shared_name(rows))
+        return found
+    if values in lists:
+        return lists[values]
+    equal = len({*values}) == 1
+    op = Repeated(len(values)) if equal else Stack(len(values))
+    return rewriter.apply_as(_type(rewriter, values), op, *(values[:1] if equal else values))
 
 
 def with_lists(function: Function) -> Function:
@@ -106,7 +116,7 @@ def with_lists(function: Function) -> Function:
     listed = {v for v, port in zip(function.results, function.outputs, strict=True) if port.rows}
     wanted = listed.union(a.inputs[0] for a in function.body if isinstance(a.op, Unstack))
     lists = {v for v, port in zip(function.arguments, function.inputs, strict=True) if port.rows}
-    types, body, joined = list(function.types), [], {}
+    types, body, joined = list(function.types), list[Apply](), dict[int, int]()
 
     def array(value: int) -> int:
         """Return a value as an array."""

@@ -17,16 +17,16 @@ from catgrad.types import NdArrayType
 
 
 class Run(NamedTuple):
-    """Adjacent arrays of a table: `count` layers of `width` arrays each."""
+    """Adjacent arrays of a table, of some equal `layers` with `width` arrays each."""
 
     start: int
     width: int
-    count: int
+    layers: int
 
     @property
     def end(self) -> int:
         """The position after the last array."""
-        return self.start + self.width * self.count
+        return self.start + self.width * self.layers
 
     def column(self, place: int) -> range:
         """Return the positions of one array of each layer."""
@@ -76,7 +76,11 @@ def _disjoint(found: Iterable[Run], slots: Sequence[Slot]) -> Iterator[Run]:
     """Yield runs that do not overlap, each from its first array, with layers of equal types."""
     end = 0
     for run in sorted(found):
-        types = [[slots[k].type for k in run.column(j)] for j in range(run.width)] if run.end <= len(slots) else []
+        types = (
+            [[slots[k].type for k in run.column(j)] for j in range(run.width)]
+            if run.end <= len(slots)
+            else []
+        )
         if run.start >= end and types and all(len({*column}) == 1 for column in types):
             yield run
             end = run.end
@@ -91,19 +95,19 @@ def columns(ports: Sequence[Port], runs: Runs) -> Iterator[tuple[Sequence[int], 
             for j in range(run.width):
                 rows = [places[k] for k in run.column(j)]
                 name = shared_name([ports[k].name for k in rows])
-                yield rows, replace(ports[rows[0]], name=name, rows=run.count)
+                yield rows, replace(ports[rows[0]], name=name, rows=run.layers)
             done = run.end
         yield from (([k], ports[k]) for k in places[done:])
 
 
 def layout(ports: Sequence[Port], runs: Runs) -> list[tuple[int, int]]:
-    """Return the counts of layers, and of arrays of each, in order; arrays after the last layer are left out."""
+    """Return the counts of layers, and of arrays of each, in order, up to the last layer."""
     counts, single = [], 0
     for role, group in groupby(port.role for port in ports):
         done = 0
         for run in runs.get(role, ()):
             single += run.start - done
-            counts += [*([(1, single)] if single else []), (run.count, run.width)]
+            counts += [*([(1, single)] if single else []), (run.layers, run.width)]
             single, done = 0, run.end
         single += len([*group]) - done
     return counts
@@ -127,7 +131,7 @@ def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
 
 
 def _numbered(names: Sequence[str]) -> tuple[str, range] | None:
-    """Return names that differ in one number of a range, as a pattern with `{}` and the range; None for others."""
+    """Return names that differ in one number, as a pattern with `{}` and the range of numbers, or None."""
     every = [re.split(r"(\d+)", name) for name in names]
     differing = [k for k, words in enumerate(zip(*every, strict=False)) if len({*words}) > 1]
     if len({*map(len, every)}) > 1 or len(differing) != 1 or not every[0][differing[0]].isdecimal():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
+from catgrad.learn.task import Task
 
 from .. import templates
 from ..torch import KNOWN_GAPS, PASSES, PYTORCH
@@ -21,6 +23,11 @@ def load(artifact: Artifact) -> Any:
     return harness(artifact)
 
 
+def unrolled(backend: Backend, task: Any) -> Any:
+    """Return a task whose layers are written out: a module has one of each, and its graph is autograd's."""
+    return replace(task, rolls=False) if isinstance(task, Task) else task
+
+
 BACKEND = Backend(
     name="torch-module",
     summary="one file with a torch.nn.Module for autograd, which needs PyTorch 2.6 or newer and nothing else",
@@ -32,6 +39,7 @@ BACKEND = Backend(
     known_gaps=KNOWN_GAPS,
     options=Options(),
     entries=lambda options, task: ENTRIES,
+    fit=unrolled,
     prepare=prepare,
     helpers={
         "class_name": class_name,

@@ -71,7 +71,8 @@ def _over_lists(
     stacks = outer.assigned(
         filled,
         [
-            named(o) or (stem(made[v].op, v, made[v].inputs) if v in made else f"{body.names.get(v, 'carry')}_rows")
+            named(o)
+            or (stem(made[v].op, v, made[v].inputs) if v in made else f"{body.names.get(v, 'carry')}_rows")
             for o, v in zip(filled, results, strict=True)
         ],
     )
@@ -88,14 +89,16 @@ def _over_lists(
 
 
 def _emptied(outer: Lines, op: Scan, body: Function, apply: Apply) -> set[int]:
-    """Return the arguments of a loop's body that are rows which nobody reads later, of lists that loops fill."""
+    """Return the arguments of a loop's body that are rows, which loops fill and nobody reads later."""
     lists, rows = op.parts(apply.inputs)[1], op.parts(body.arguments)[1]
     last = {
         v
         for v in outer.filled.intersection(lists).difference(outer.function.results)
         if outer.last_reader[v] is apply and apply.inputs.count(v) == 1
     }
-    emptied = {inside for v, inside in zip(lists, rows, strict=True) if v in last and is_large(body.types[inside])}
+    emptied = {
+        inside for v, inside in zip(lists, rows, strict=True) if v in last and is_large(body.types[inside])
+    }
     outer.emptied |= {v for v, inside in zip(lists, rows, strict=True) if inside in emptied}
     return emptied
 
@@ -111,7 +114,7 @@ def _loop(
     stacks: Sequence[tuple[str, int]],
 ) -> Loop:
     """Print the lines of a loop, whose variables have names already."""
-    body, printer, row = block.function, outer.printer, outer.dialect.macros.get("row")
+    body, printer, row = block.function, outer.printer, outer.dialect.macros.get("row", str)
     lines, results = block.print()
     old, new = body.arguments[: op.carried], body.results[: op.carried]
     types = [body.types[value] for value in old]

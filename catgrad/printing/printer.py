@@ -22,7 +22,6 @@ from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Pa
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
-from catgrad.types import NdArrayType, symbols
 
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Limits of an expression inside another; a larger one gets a line and a name of its own."""
@@ -123,7 +122,9 @@ class Lines:
         self.last_reader = {value: apply for apply in function.body for value in apply.inputs}
         self.filled: set[int] = set()  # lists that loops fill
         self.places: dict[int, str] = {}  # of each value that is assigned to a row of a list: the row
-        self.emptied: set[int] = set()  # arguments that are rows nobody reads later, lists whose rows are such
+        self.emptied: set[int] = (
+            set()
+        )  # arguments that are rows nobody reads later, lists whose rows are such
 
     def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
         """The lines, and the texts of the results."""
@@ -171,9 +172,7 @@ class Lines:
     def assigned(self, values: Sequence[int], preferred: Sequence[str]) -> tuple[str, ...]:
         """Assign new variables to these values, or rows of lists."""
         fresh = self.printer.namer.fresh
-        targets = tuple(
-            self.places.get(v) or fresh(name) for v, name in zip(values, preferred, strict=True)
-        )
+        targets = tuple(self.places.get(v) or fresh(name) for v, name in zip(values, preferred, strict=True))
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
         self.stems |= zip(values, preferred, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
@@ -214,5 +213,6 @@ class Lines:
         return short and once and value not in self.function.names
 
     def preferred_name(self, op: Op, value: int, operands: Sequence[int]) -> str:
+        """Return the name of a value, or one for what the operation computes."""
         named = self.function.names
         return named.get(value) or op.result_name(*(named.get(operand, "") for operand in operands))

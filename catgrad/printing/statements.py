@@ -15,7 +15,7 @@ from catgrad.types import NdArrayType
 class Statement:
     """One line: what is assigned, the expression, and the types of what is assigned.
 
-    As after every line, `released` are large arrays that no later one reads, and `emptied` such rows of lists.
+    As after every line, `released` are large arrays that no later one reads, `emptied` such rows of lists.
     """
 
     targets: tuple[str, ...]

@@ -1,0 +1,127 @@
+"""Stacks of equal layers in Python targets: loops over lists, as long for many layers as for few."""
+
+import ast
+
+import numpy as np
+import pytest
+from catgrad.examples.char_gpt import gpt, optimiser
+
+from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, losses, optimisers
+from tests.targets import on
+
+WIDTH, CONTEXT, CHARACTERS, BATCH = 8, 6, 11, 3
+FEATURES, ROWS = NdArrayType((WIDTH,)), NdArrayType((BATCH,))
+PYTHON = on("numpy", "torch", "jax")
+
+
+def char_gpt(depth):
+    """Return the character GPT of as many layers, with a symbolic batch."""
+    batch = Dim("batch")
+    labels = (NdArrayType((batch, CONTEXT), Dtype.int64),)
+    model = gpt(CHARACTERS, batch, depth, WIDTH, 2, CONTEXT)
+    return Task(model, optimiser(900), losses.cross_entropy, "char_gpt", labels)
+
+
+def characters():
+    """Return a batch of characters and of those that follow."""
+    drawn = np.random.default_rng(0).integers(0, CHARACTERS, (2, BATCH, CONTEXT))
+    return drawn[0], drawn[1]
+
+
+def block(name, hidden=12):
+    """Return a layer: x + down(tanh(up(norm(x))))."""
+    inside = NdArrayType((hidden,))
+    return layers.residual(
+        layers.layer_norm(ROWS, FEATURES, name=f"{name}.norm")
+        >> layers.linear(ROWS, FEATURES, inside, f"{name}.up")
+        >> layers.bias(ROWS, inside, f"{name}.up")
+        >> layers.tanh(ROWS + inside)
+        >> layers.linear(ROWS, inside, FEATURES, f"{name}.down")
+    )
+
+
+def composed(*names_and_sizes):
+    """Return a task of blocks of these names and hidden sizes, in order."""
+    model = layers.linear(ROWS, FEATURES, FEATURES, "first")
+    for name, hidden in names_and_sizes:
+        model = model >> block(name, hidden)
+    return Task(model, optimisers.adamw(0.01), losses.mse, "stack")
+
+
+def two_kinds(depth):
+    """Return an encoder and a decoder, adjacent stacks of as many layers of two kinds."""
+    kinds = (("encoder.layers", 12), ("decoder.layers", 5))
+    return composed(*((f"{name}.{k}", hidden) for name, hidden in kinds for k in range(depth)))
+
+
+def unequal_ends(depth):
+    """Return a stack whose first and last layers have other sizes."""
+    return composed(*((f"h.{k}", 7 if k in (0, depth - 1) else 12) for k in range(depth)))
+
+
+def with_buffers(depth):
+    """Return layers with running statistics."""
+    model = layers.linear(ROWS, FEATURES, FEATURES, "first")
+    for k in range(depth):
+        model = model >> layers.batch_norm(ROWS + FEATURES, name=f"h.{k}.statistics") >> block(f"h.{k}")
+    return Task(model, optimisers.sgd(0.01, momentum=0.9), losses.mse, "buffers")
+
+
+def named_by_words(depth):
+    """Return layers whose names have no numbers."""
+    return composed(*((f"{'abcdefghijklmnop'[k]}.layer", 12) for k in range(depth)))
+
+
+TASKS = {
+    "char GPT": char_gpt,
+    "two kinds": two_kinds,
+    "unequal ends": unequal_ends,
+    "buffers": with_buffers,
+    "words": named_by_words,
+}
+
+
+def batch(task):
+    """Return a batch for a task."""
+    if task.name == "char_gpt":
+        return characters()
+    rng = np.random.default_rng(1)
+    return [rng.normal(size=(BATCH, WIDTH)).astype(np.float32) for _ in range(2)]
+
+
+def lines_without_draws(source):
+    """Count the lines of a module without those that draw the initial parameters."""
+    functions = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    init = functions["init"]
+    return source.count("\n") - (init.end_lineno - init.lineno)
+
+
+@PYTHON
+@pytest.mark.parametrize("name", TASKS)
+def test_a_stack_computes_what_its_layers_compute_written_out(name, target):
+    task = TASKS[name](5)
+    x, y = batch(task)
+    artifacts = [emit(task, target, unroll=unroll) for unroll in (False, True)]
+    assert "for layer in" in artifacts[0].source
+    assert "for layer in" not in artifacts[1].source
+    rolled, unrolled = (artifact.load()().learner(seed=7) for artifact in artifacts)
+    for _ in range(3):
+        np.testing.assert_allclose(rolled.step(x, y), unrolled.step(x, y), rtol=1e-5)
+    for table in ("parameters", "buffers", "state"):
+        found, expected = getattr(rolled, table), getattr(unrolled, table)
+        assert list(found) == list(expected)
+        for array in expected:
+            np.testing.assert_allclose(found[array], expected[array], rtol=2e-5, atol=1e-6, err_msg=array)
+    np.testing.assert_allclose(rolled.predict(x), unrolled.predict(x), rtol=1e-5, atol=1e-5)
+
+
+@PYTHON
+@pytest.mark.parametrize("name", ["char GPT", "two kinds", "unequal ends", "buffers"])
+def test_sources_do_not_grow_with_depth(name, target):
+    short, long = (lines_without_draws(emit(TASKS[name](depth), target).source) for depth in (5, 12))
+    assert abs(long - short) <= 30
+
+
+def test_modules_of_pytorch_are_written_out():
+    pytest.importorskip("torch")
+    assert "for layer in" not in emit(two_kinds(4), "torch-module").source
