@@ -20,6 +20,7 @@ class NewAxis(Op, register=False):
     """Insert axes of size 1 where `index` is True; the next operator broadcasts them."""
 
     index: tuple[bool, ...]
+    rearranges = True
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from catgrad.programs.program import Apply, Function, Nested, Program
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
+from .loops import improved
 from .tables import Runs, columns, layout, runs, segments
 
 
@@ -48,7 +49,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     return {
         "layered": any(found.values()),
         "layouts": layouts,
-        **statements(backend, program.map(lambda f: with_lists(grouped(f, found)))),
+        **statements(backend, program.map(lambda f: improved(with_lists(grouped(f, found))))),
         "segments": {role: [*segments(program.tables.get(role, ()), found[role])] for role in TABLES},
     }
 

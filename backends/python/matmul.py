@@ -28,6 +28,8 @@ class MatMul(Op, register=False):
 class Transpose(Op, register=False):
     """The transpose of a matrix."""
 
+    rearranges = True
+
 
 class Contiguous(Op, register=False):
     """A row-major copy, for products by a library, which needs contiguous rows or columns."""

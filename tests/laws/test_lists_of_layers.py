@@ -1,6 +1,7 @@
 """Stacks of equal layers in Python targets: loops over lists, as long for many layers as for few."""
 
 import ast
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -120,6 +121,18 @@ def test_a_stack_computes_what_its_layers_compute_written_out(name, target):
 def test_sources_do_not_grow_with_depth(name, target):
     short, long = (lines_without_draws(emit(TASKS[name](depth), target).source) for depth in (5, 12))
     assert abs(long - short) <= 30
+
+
+def test_a_loop_needs_no_more_memory_than_its_layers_written_out():
+    task, peaks = char_gpt(4), []
+    x, y = (np.tile(each, (200, 1)) for each in characters())
+    for unroll in (False, True):
+        learner = emit(task, "numpy", unroll=unroll).load()().learner(seed=7)
+        tracemalloc.start()
+        learner.step(x, y)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] <= peaks[1]
 
 
 def test_modules_of_pytorch_are_written_out():
