@@ -43,7 +43,7 @@ alone, together = tables, tables
 batches = np.load(sys.argv[1] + "/batches.npz")
 for k in range(5):
     x, y = batches[f"x{k}"], batches[f"y{k}"]
-    [loss, *alone] = jax.jit(emitted.step)(*alone, x, y)
+    [loss, *alone] = emitted.CompiledModel.step(*alone, x, y)
     [other, *together] = step(*together, x, y)
     np.testing.assert_allclose(other, loss, rtol=1e-5)
 for a, b in zip(together, alone):
