@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from catgrad.examples.char_gpt import gpt, optimiser
 
-from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, losses, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, emit, from_torch, layers, losses, optimisers
 from tests.targets import on
 
 WIDTH, CONTEXT, CHARACTERS, BATCH = 8, 6, 11, 3
@@ -90,8 +90,8 @@ def batch(task):
     return [rng.normal(size=(BATCH, WIDTH)).astype(np.float32) for _ in range(2)]
 
 
-def lines_without_draws(source):
-    """Count the lines of a module without those that draw the initial parameters."""
+def lines_without_initial_values(source):
+    """Count the lines of a module without those that draw or list the initial parameters."""
     functions = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     init = functions["init"]
     return source.count("\n") - (init.end_lineno - init.lineno)
@@ -128,7 +128,7 @@ def check_against_layers_written_out(task, target):
 @PYTHON
 @pytest.mark.parametrize("name", ["char GPT", "two kinds", "unequal ends", "buffers"])
 def test_sources_do_not_grow_with_depth(name, target):
-    short, long = (lines_without_draws(emit(TASKS[name](depth), target).source) for depth in (5, 12))
+    short, long = (lines_without_initial_values(emit(TASKS[name](depth), target).source) for depth in (5, 12))
     assert abs(long - short) <= 30
 
 
@@ -142,6 +142,33 @@ def test_a_loop_needs_no_more_memory_than_its_layers_written_out():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[0] <= peaks[1]
+
+
+def test_a_list_of_modules_is_a_loop():
+    torch = pytest.importorskip("torch")
+
+    class Layers(torch.nn.Module):
+        def __init__(self, depth):
+            super().__init__()
+            self.h = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(depth))
+            self.last = torch.nn.Linear(WIDTH, 1)
+
+        def forward(self, x):
+            for layer in self.h:
+                x = x + torch.nn.functional.gelu(layer(torch.nn.functional.layer_norm(x, (WIDTH,))))
+            return self.last(x)
+
+    short, long = (
+        emit(
+            Task(
+                from_torch(Layers(depth), torch.zeros(BATCH, WIDTH)).model, optimisers.adam(0.01), losses.mse
+            ),
+            "numpy",
+        ).source
+        for depth in (4, 12)
+    )
+    assert '"h.{}.weight"' in long
+    assert abs(lines_without_initial_values(long) - lines_without_initial_values(short)) <= 30
 
 
 def test_modules_of_pytorch_are_written_out():
