@@ -94,7 +94,9 @@ class _Roller:
         first = {node.op: node.outputs[0] for node in numbers}
         self.number = {node.outputs[0]: first[node.op] for node in numbers}
         self.updates = [node for node in every if isinstance(node.op, Update)]
-        self.written = [node for node in every if not isinstance(node.op, (Persistent, Update))]
+        nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
+        scalars = self._scalars(nodes)
+        self.written = sorted(nodes, key=lambda node: node not in scalars)
         self.value_of_stream: dict[int, int] = {}
         self.streams: dict[int, int] = {}
         self.nodes = list(map(self._compared, self.written))
@@ -116,6 +118,16 @@ class _Roller:
             if isinstance(node.op, Dropout):
                 self.values.names[value] = f"{node.op.name}.stream"
         return Node(op, (*inputs, value), node.outputs)
+
+    def _scalars(self, nodes: Sequence[Node]) -> set[Node]:
+        """Return the nodes that compute rates from run numbers: all layers read them, the first has them."""
+        numbers = {node.outputs[0] for node in self.kept if isinstance(node.op, RunNumber)}
+        free = set(numbers)
+        for _, inputs, outputs in nodes:
+            if free.issuperset(inputs) and not any(self.values.types[v].rank for v in outputs):
+                free.update(outputs)
+                numbers.update(outputs if not numbers.isdisjoint(inputs) else ())
+        return {*self.values.ancestors([*numbers], frozenset())}
 
     def _word(self) -> Array:
         """Return a number for each node, equal for equal operations on operands of equal types."""
