@@ -114,6 +114,14 @@ def shared_name(names: Sequence[str]) -> str:
     return "".join(words if differing else every[0])
 
 
+def differing_word(names: Sequence[str]) -> str | None:
+    """Return the word, not the last, in which the first name differs from all; None if more differ."""
+    words = [re.split(r"[._]", name) for name in names]
+    differing = [k for k, same in enumerate(zip(*words, strict=False)) if len({*same}) > 1]
+    is_one = len({*map(len, words)}) == 1 and len(differing) == 1 and differing[0] < len(words[0]) - 1
+    return words[0][differing[0]] if is_one else None
+
+
 def summary(names: Iterable[str]) -> str:
     """Return one name for arrays that are computed together: lists what neighbours of them share."""
     groups: list[str] = []

@@ -210,7 +210,7 @@ class Library(Printer):
 
 def members(program: Program, table: Role, dialect: Dialect) -> list[Member]:
     """List the slots of a table with their members in its struct; equal layers are an array of structs."""
-    namer, entry, found = Namer(dialect.reserved), dialect.macros["layer_member"], dict[str, Member]()
+    namer, found = Namer(dialect.reserved), dict[str, Member]()
     slots = {slot.name: slot for slot in program.tables.get(table, ())}
     for layers in layers_of(program, table):
         reserved = Namer(dialect.reserved).fresh(layers.name) != layers.name
@@ -218,5 +218,6 @@ def members(program: Program, table: Role, dialect: Dialect) -> list[Member]:
         struct, own = LayerStruct(name, layers.count), Namer(dialect.reserved)
         for member, arrays in zip(map(own.fresh, layers.members), layers.arrays, strict=True):
             for t, name in enumerate(arrays):
-                found[name] = Member(slots[name], entry(struct.identifier, t, member), struct, member)
+                place = dialect.macros["layer_member"](struct.identifier, t, member)
+                found[name] = Member(slots[name], place, struct, member)
     return [found.get(name) or Member(slot, namer.fresh(name)) for name, slot in slots.items()]

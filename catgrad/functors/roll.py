@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.functors.parameters import with_distinct_names
-from catgrad.naming import numbered, shared_name
+from catgrad.naming import differing_word, numbered, shared_name
 from catgrad.ops.literal import array
 from catgrad.ops.random import STREAM, Dropout, with_stream
 from catgrad.ops.scan import Scan
@@ -150,14 +150,26 @@ class _Roller:
                 return
 
     def _run(self, place: int, period: int, length: int) -> _Run | None:
-        """Return the run with the fewest carries of those that begin at any of the first nodes."""
+        """Return the run with the fewest carries, then with one first layer, that begins there."""
         count = length // period
         found = []
         for start in range(place, place + length - period * count + 1):
             segments = (self.nodes[start + t * period :][:period] for t in range(count))
             found.append(_Run(start, [*zip(*segments, strict=True)]))
-        regular = (run for run in found if run.is_regular)
-        return min(regular, key=lambda run: len(run.carries), default=None)
+        regular = ((run, self._first_layers(run)) for run in found if run.is_regular)
+        costs = [(len(run.carries), len(first), k, run) for k, (run, first) in enumerate(regular) if first]
+        return min(costs, default=(None,))[-1]
+
+    def _first_layers(self, run: _Run) -> set[str]:
+        """Return the words of first layers in names of arrays; none if names differ in more than one."""
+        first = set()
+        for wire in run.rows:
+            names = [self.values.names.get(value, "") for value in wire]
+            word = differing_word(names) if all(names) else ""
+            if word is None:
+                return set()
+            first.add(word)
+        return first or {""}
 
     def term(self) -> Term:
         """Build the term with loops in the places of the runs."""
