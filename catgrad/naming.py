@@ -10,6 +10,12 @@ from functools import cache
 
 from catgrad.errors import OptionError
 
+_NUMBER = re.compile(r"_?[0-9]+_?")
+"""The number of a layer in a word."""
+
+_NUMBER = re.compile(r"_?[0-9]+")
+"""The number of a layer in a word."""
+
 _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 _OF_ARRAY = re.compile(r"\w+([./-]\w+)*")
@@ -104,22 +110,41 @@ def common(names: Iterable[str]) -> str:
 
 
 def shared_name(names: Sequence[str]) -> str:
-    """Return names without the one word in which they differ, the number of a layer: `block.weight`."""
-    every = [re.split(r"([._])", name) for name in names]
-    differing = [k for k, words in enumerate(zip(*every, strict=False)) if len({*words}) > 1]
-    if len({*map(len, every)}) > 1 or len(differing) > 1:
+    """Return the names of arrays of equal layers without the numbers of the layers: `block.weight`."""
+    parts = layer_parts(names)
+    if parts is None:
         return common(names) or "layer"
-    [place] = differing or [len(every[0])]
-    words = ["layer", *every[0][1:]] if place == 0 else [*every[0][: place - 1], *every[0][place + 1 :]]
-    return "".join(words if differing else every[0])
+    before, after = parts
+    return ".".join([*(before or ["layer"]), *after])
 
 
-def differing_word(names: Sequence[str]) -> str | None:
-    """Return the word, not the last, in which the first name differs from all; None if more differ."""
-    words = [re.split(r"[._]", name) for name in names]
-    differing = [k for k, same in enumerate(zip(*words, strict=False)) if len({*same}) > 1]
-    is_one = len({*map(len, words)}) == 1 and len(differing) == 1 and differing[0] < len(words[0]) - 1
-    return words[0][differing[0]] if is_one else None
+def layer_parts(names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Split names into the words up to the number of the layer, and those after it, both without numbers.
+
+    None if names differ otherwise than in numbers, or in one word that is not the last.
+    """
+    numbered, every = numbers_of_layers(names), [name.split(".") for name in names]
+    if numbered is None:
+        return None
+    words = [
+        _NUMBER.sub("", same[0]) if k in numbered else same[0]
+        for k, same in enumerate(zip(*every, strict=True))
+    ]
+    named = {k for k in numbered if len({_NUMBER.sub("", each[k]) for each in every}) > 1}
+    words = ["" if k in named else word for k, word in enumerate(words)]
+    place = max(numbered, default=len(words) - 2) + 1
+    return [*filter(None, words[:place])], [*filter(None, words[place:])]
+
+
+def numbers_of_layers(names: Sequence[str]) -> dict[int, str] | None:
+    """Return the words in which the first name differs from others, by place; None as `layer_parts`."""
+    every = [name.split(".") for name in names]
+    places = [k for k, same in enumerate(zip(*every, strict=False)) if len({*same}) > 1]
+    alike = all(len({_NUMBER.sub("", words[k]) for words in every}) == 1 for k in places)
+    is_word = len(places) == 1 and places[0] < len(every[0]) - 1
+    if len({*map(len, every)}) > 1 or not (alike or is_word):
+        return None
+    return {k: every[0][k] for k in places}
 
 
 def summary(names: Iterable[str]) -> str:

@@ -7,14 +7,14 @@ the rows of `Stack`s: of its parameters, buffers, and other arrays that differ b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from catgrad.functors.parameters import with_distinct_names
-from catgrad.naming import differing_word, numbered, shared_name
+from catgrad.naming import numbered, numbers_of_layers, shared_name
 from catgrad.ops.literal import array
 from catgrad.ops.random import STREAM, Dropout, with_stream
 from catgrad.ops.scan import Scan
@@ -96,7 +96,8 @@ class _Roller:
         self.updates = [node for node in every if isinstance(node.op, Update)]
         nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
         scalars = self._scalars(nodes)
-        self.written = sorted(nodes, key=lambda node: node not in scalars)
+        shared = self._shared(node for node in nodes if node in scalars)
+        self.written = [*shared, *(node for node in nodes if node not in scalars)]
         self.value_of_stream: dict[int, int] = {}
         self.streams: dict[int, int] = {}
         self.nodes = list(map(self._compared, self.written))
@@ -104,6 +105,15 @@ class _Roller:
         for value in (*self.values.results, *(node.inputs[0] for node in self.updates)):
             self.last_reader[value] = len(self.nodes)
         self.runs = list(self._runs(0, len(self.nodes), self._word()))
+
+    def _shared(self, scalars: Iterable[Node]) -> Iterable[Node]:
+        """Return each scalar once, and read equal ones by one value: each layer computes its own rates."""
+        first: dict[tuple[Any, ...], Node] = {}
+        for op, inputs, outputs in scalars:
+            same = tuple(self.number.get(value, value) for value in inputs)
+            node = first.setdefault((op, same), Node(op, same, outputs))
+            self.number |= zip(outputs, node.outputs, strict=True)
+        return first.values()
 
     def _compared(self, node: Node) -> Node:
         """Read each number of the run, and each stream of random numbers, by one value wherever it occurs."""
@@ -160,16 +170,16 @@ class _Roller:
         costs = [(len(run.carries), len(first), k, run) for k, (run, first) in enumerate(regular) if first]
         return min(costs, default=(None,))[-1]
 
-    def _first_layers(self, run: _Run) -> set[str]:
-        """Return the words of first layers in names of arrays; none if names differ in more than one."""
-        first = set()
+    def _first_layers(self, run: _Run) -> set[tuple[str, ...]]:
+        """Return the numbers of first layers in names of arrays; none if names differ otherwise."""
+        first = set[tuple[str, ...]]()
         for wire in run.rows:
             names = [self.values.names.get(value, "") for value in wire]
-            word = differing_word(names) if all(names) else ""
-            if word is None:
+            numbers = numbers_of_layers(names) if all(names) else {}
+            if numbers is None:
                 return set()
-            first.add(word)
-        return first or {""}
+            first.add(tuple(numbers.values()))
+        return first or {()}
 
     def term(self) -> Term:
         """Build the term with loops in the places of the runs."""
@@ -183,13 +193,13 @@ class _Roller:
                 self._loop(run, known)
                 place = run.end
             self._apply([*self.written[place:], *self.updates], known)
-            return [known[value] for value in self.values.results]
+            return [known[self.number.get(value, value)] for value in self.values.results]
 
         return build(body, self.types)
 
     def _apply(self, nodes: Sequence[Node], known: dict[int, Any]) -> None:
         for op, inputs, outputs in nodes:
-            results = op.apply(*(known[value] for value in inputs))
+            results = op.apply(*(known[self.number.get(value, value)] for value in inputs))
             known |= {v: self._labelled(v, y) for v, y in zip(outputs, results, strict=True)}
 
     def _labelled(self, value: int, variable: Any) -> Any:

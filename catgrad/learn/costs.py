@@ -11,8 +11,8 @@ from catgrad.errors import unknown
 from catgrad.functors import Expand
 from catgrad.learn.options import check_integer
 from catgrad.programs.cost import Cost, costs, total
-from catgrad.programs.layers import with_innermost_names
 from catgrad.programs.passes import erase_barriers, optimise
+from catgrad.programs.passes.layers import with_innermost_names
 from catgrad.programs.peak_memory import workspaces
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, lower, nest

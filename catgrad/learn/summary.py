@@ -10,7 +10,7 @@ from catgrad.dims import Size
 from catgrad.learn.costs import SIZES_MISSING, greatest, primitives, workspace
 from catgrad.learn.options import check_integer
 from catgrad.programs.cost import costs
-from catgrad.programs.layers import layer_of, layers
+from catgrad.programs.passes.layers import layer_of, layers
 from catgrad.programs.ports import Kind
 from catgrad.tables import Cell, Table
 from catgrad.types import NdArrayType

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from catgrad.naming import common, layer_parts
 from catgrad.ops.table import Stack
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
@@ -60,21 +60,13 @@ def _rows(program: Program, table: Role) -> Iterable[Names]:
 
 
 def _names(arrays: Sequence[Names]) -> tuple[str, Names]:
-    """Name layers by the words before their number that all members share, and members by the other words."""
-    parts = [_parts(names) for names in arrays]
-    shared = len([*_common(reversed(before) for before, _ in parts)])
-    name = "_".join(parts[0][0][len(parts[0][0]) - shared :]) or "layer"
+    """Name layers by the last words before their number that all arrays share, and members by the others."""
+    parts = [layer_parts(names) or ([], [common(names)]) for names in arrays]
+    least = min(len(before) - (not after) for before, after in parts)
+    shared = min(least, len([*_common(reversed(before) for before, _ in parts)]))
+    first = parts[0][0]
     members = (".".join([*before[: len(before) - shared], *after]) for before, after in parts)
-    return name, tuple(members)
-
-
-def _parts(names: Names) -> tuple[list[str], list[str]]:
-    """Return the words before and after the one in which names differ."""
-    every = [re.split(r"[._]", name) for name in names]
-    before = [*_common(every)]
-    place = len(before)
-    stem = re.match(r"[^\W\d]*", every[0][place])
-    return [*before, *filter(None, [stem and stem[0]])], every[0][place + 1 :]
+    return "_".join(first[len(first) - shared :]) or "layer", tuple(members)
 
 
 def _common(lists: Iterable[Iterable[str]]) -> Iterator[str]:

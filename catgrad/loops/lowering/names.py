@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.programs.layers import layers_of_values
+from catgrad.programs.passes.layers import layers_of_values
 from catgrad.programs.program import Apply, Function
 
 

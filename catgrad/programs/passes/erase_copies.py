@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.programs.layers import with_whole_names
+from catgrad.programs.passes.layers import with_whole_names
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.structural import Copy, Discard, Label, StopGradient
