@@ -126,12 +126,9 @@ def layer_parts(names: Sequence[str]) -> tuple[list[str], list[str]] | None:
     numbered, every = numbers_of_layers(names), [name.split(".") for name in names]
     if numbered is None:
         return None
-    words = [
-        _NUMBER.sub("", same[0]) if k in numbered else same[0]
-        for k, same in enumerate(zip(*every, strict=True))
-    ]
-    named = {k for k in numbered if len({_NUMBER.sub("", each[k]) for each in every}) > 1}
-    words = ["" if k in named else word for k, word in enumerate(words)]
+    stems = {k: {_NUMBER.sub("", words[k]) for words in every} for k in numbered}
+    alike = {k: min(found) if len(found) == 1 else "" for k, found in stems.items()}
+    words = [alike.get(k, word) for k, word in enumerate(every[0])]
     place = max(numbered, default=len(words) - 2) + 1
     return [*filter(None, words[:place])], [*filter(None, words[place:])]
 
