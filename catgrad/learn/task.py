@@ -265,9 +265,11 @@ class Task:
         p = [slot.type for slot in self.parameters]
 
         def update(*arguments: Any) -> Any:
-            count = len(arguments) - len(p)
-            lenses, run = self._lenses(arguments[:count]), Run(self.runtime_learning_rate)
-            prepared = self.optimiser.prepare(arguments[count:])
+            count, kept = len(arguments) - len(p), (*self._moments, *self.parameters)
+            given = [Label(s.name)(a) for s, a in zip(kept, arguments, strict=False)]
+            lenses, run = self._lenses(given), Run(self.runtime_learning_rate)
+            gradients = zip(self.parameters, arguments[count:], strict=True)
+            prepared = self.optimiser.prepare([Label(f"d_{s.name}")(dp) for s, dp in gradients])
             new = [
                 checked_put(optimiser, run, lens, dp)
                 for optimiser, lens, dp in zip(self._optimisers, lenses, prepared, strict=True)

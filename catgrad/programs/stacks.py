@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from catgrad.naming import common, layer_parts
+from catgrad.naming import layer_parts
 from catgrad.ops.table import Stack
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
@@ -41,7 +41,8 @@ def layers_of(program: Program, table: Role) -> list[Layers]:
         arrays, waiting = waiting[:width], waiting[width:]
         expected = [order[first[0]] + t * width + k for t in range(len(first)) for k in range(width)]
         places = [order[name] for layer in zip(*arrays, strict=False) for name in layer]
-        if {*map(len, arrays)} == {len(first)} and places == expected:
+        alike = {*map(len, arrays)} == {len(first)} and all(map(layer_parts, arrays))
+        if alike and places == expected:
             found.append(Layers(*_names(arrays), tuple(arrays)))
     return found
 
@@ -61,7 +62,7 @@ def _rows(program: Program, table: Role) -> Iterable[Names]:
 
 def _names(arrays: Sequence[Names]) -> tuple[str, Names]:
     """Name layers by the last words before their number that all arrays share, and members by the others."""
-    parts = [layer_parts(names) or ([], [common(names)]) for names in arrays]
+    parts = [*filter(None, map(layer_parts, arrays))]
     least = min(len(before) - (not after) for before, after in parts)
     shared = min(least, len([*_common(reversed(before) for before, _ in parts)]))
     first = parts[0][0]
