@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from catgrad.formats.gguf import FULL_NAME, file_name
 from catgrad.programs.ports import Role
-from catgrad.terms.state import LEARNING_RATE, Slot
+from catgrad.terms.state import LEARNING_RATE
 
-Members = Mapping[Role, Sequence[tuple[Slot, str]]]
+from ..c.interface import Member
+
+Members = Mapping[Role, Sequence[Member]]
 
 
 def groups(tables: Members) -> list[tuple[bool, list[str]]]:
     """List arrays that a file has all or none of, and whether it needs them; each learning rate alone."""
     places: dict[str, list[str]] = {}
     for role, members in tables.items():
-        for slot, identifier in members:
+        for slot, identifier, _, _ in members:
             is_rate = role is Role.STATE and slot.name.startswith(LEARNING_RATE)
             places.setdefault(slot.name if is_rate else role, []).append(f"{role}.{identifier}")
     return [(name == Role.PARAMETER, group) for name, group in places.items()]
@@ -23,5 +25,5 @@ def groups(tables: Members) -> list[tuple[bool, list[str]]]:
 
 def long_names(tables: Members) -> dict[str, str]:
     """Return the keys of names that are too long for a file, with the names."""
-    names = [slot.name for members in tables.values() for slot, _ in members]
+    names = [member.slot.name for members in tables.values() for member in members]
     return {FULL_NAME + file_name(name): name for name in names if file_name(name) != name}
