@@ -264,9 +264,11 @@ def _title(uses: Sequence[Interface]) -> str:
     verbs, arrays = zip(*(use.titled for use in uses), strict=True)
     names = [[buffer.name for buffer in buffers] for buffers in arrays]
     shared = summary(map(common, zip(*names, strict=False))) or common(map(summary, names))
-    return f"{verbs[0]}_{shared or _unnamed(uses[0], arrays[0][0])}"
+    return f"{verbs[0]}_{shared or _unnamed(uses[0], arrays[0])}"
 
 
-def _unnamed(use: Interface, buffer: Buffer) -> str:
-    """Name an array whose names in the uses of a kernel have nothing in common."""
-    return "parameter" if use.has_state(buffer) else "operand"
+def _unnamed(use: Interface, buffers: Sequence[Buffer]) -> str:
+    """Name arrays whose names in the uses of a kernel have nothing in common; sizes, if there are none."""
+    if not buffers:
+        return "sizes"
+    return "parameter" if use.has_state(buffers[0]) else "operand"
