@@ -232,7 +232,7 @@ class FunctionPrinter:
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
-            names = (common(b.name for b in same) or _unnamed(uses[0], same[0]) for same in buffers)
+            names = (common(b.name for b in same) or _unnamed(uses[0], same[:1]) for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints
