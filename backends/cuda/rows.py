@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
-from catgrad.terms.state import FIRST_ROW, Slot
+from catgrad.terms.state import FIRST_ROW
 from catgrad.types import symbols
 
-from ..c.interface import own
+from ..c.interface import Member, own
 
 
 class Rows(NamedTuple):
@@ -21,10 +21,10 @@ class Rows(NamedTuple):
 
 
 def shared_rows(
-    program: Program, kinds: Mapping[Kind, Any], tables: Mapping[str, Sequence[tuple[Slot, str]]]
+    program: Program, kinds: Mapping[Kind, Any], tables: Mapping[str, Sequence[Member]]
 ) -> Rows | None:
     """Return the rows of a step; none if it draws nothing by the row of the whole batch."""
-    found = [member for slot, member in tables.get("buffers", ()) if slot.name == FIRST_ROW.name]
+    found = [x.identifier for x in tables.get("buffers", ()) if x.slot.name == FIRST_ROW.name]
     if not found:
         return None
     step = program.kinds[Kind.STEP]
