@@ -17,7 +17,7 @@ from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.nest import Accumulate, Loop, Store, loops, statements
 from catgrad.loops.ir.scalar import Load
-from catgrad.loops.ir.steps import conditions, kernels
+from catgrad.loops.ir.steps import For, conditions, every_step, kernels
 from catgrad.loops.passes import contract_arrays, vectorise_rows
 from catgrad.loops.reference import run
 from catgrad.ops.batch_norm import moments
@@ -64,6 +64,9 @@ def test_kernels_of_operations_agree_with_the_reference(case: Case):
 def assert_no_dead_stores(lowered):
     parts = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
     read = {array for s in parts for array, _ in s.reads}
+    loops = (step for step in every_step(lowered.steps) if isinstance(step, For))
+    around = {array for step in lowered.steps for array, _ in step.reads}.union(lowered.results)
+    read |= {row for loop in loops for row, arrays in loop.rows.items() if around.issuperset(arrays)}
     written = {array for s in parts for array, _ in s.writes}
     assert written <= {*read, *lowered.results, *conditions(lowered.steps)}
 
