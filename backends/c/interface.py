@@ -179,7 +179,7 @@ MARGIN = 8
 def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:
     """Join items, or those of a text with commas, into lines from column `start` that are not long."""
     parts = items.strip().split(", ") if isinstance(items, str) else items
-    if start + max(map(len, parts)) > width and start > MARGIN:
+    if start + max(map(len, parts), default=0) > width and start > MARGIN:
         return f"\n{' ' * MARGIN}{listed(parts, MARGIN, separator, width)}"
     lines, line = [], ""
     for part in parts:

@@ -80,10 +80,10 @@ def source(task):
 
 
 def test_the_source_of_equal_layers_grows_by_calls_only():
-    """Lines grow by the same number for each layer, and no function is added."""
+    """Tables of names break into more lines, and no function is added."""
     few, more, most = (source(chain(count)) for count in (24, 32, 40))
     functions = [re.findall(r"^static [^;]*?\n{$", text, re.MULTILINE) for text in (few, more, most)]
     assert len({len(found) for found in functions}) == 1
     lines = [text.count("\n") for text in (few, more, most)]
-    assert lines[2] - lines[1] == lines[1] - lines[0] < 8 * 64
+    assert max(lines) - min(lines) < 8
     assert most == source(chain(40))

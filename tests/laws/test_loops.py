@@ -63,7 +63,7 @@ def test_kernels_of_operations_agree_with_the_reference(case: Case):
 
 def assert_no_dead_stores(lowered):
     parts = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
-    read = {array for s in parts for array, _ in s.reads}
+    read = {array for step in every_step(lowered.steps) for array, _ in step.reads}
     loops = (step for step in every_step(lowered.steps) if isinstance(step, For))
     around = {array for step in lowered.steps for array, _ in step.reads}.union(lowered.results)
     read |= {row for loop in loops for row, arrays in loop.rows.items() if around.issuperset(arrays)}
