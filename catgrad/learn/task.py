@@ -103,11 +103,16 @@ class Task:
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
         """P, the buffers and numbers of M, and the model in training from M ⊗ P ⊗ X to buffers ⊗ Ŷ."""
-        parameters, opened = factor_parameters(self._rolled(self.model))
+        parameters, opened = factor_parameters(self._layered)
         buffers, opened = factor_buffers(opened)
         numbers, opened = factor_run_numbers(opened)
         check_distinct({Role.BUFFER: (*map(slot, numbers), *buffers), Role.PARAMETER: parameters})
         return parameters, buffers, numbers, opened
+
+    @cached_property
+    def _layered(self) -> Term:
+        """The model, with loops over equal layers if it `rolls`."""
+        return self._rolled(self.model)
 
     @cached_property
     def _evaluated(self) -> Opened | None:
@@ -277,7 +282,8 @@ class Task:
             return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]
 
         term = build(update, [*(slot.type for slot in self._moments), *p, *p])
-        return factor_run_numbers(self._rolled(term))
+        # Otherwise gradients are used where they are computed, one after the other.
+        return factor_run_numbers(term if self._layered is self.model else self._rolled(term))
 
     @cached_property
     def update_term(self) -> Term:

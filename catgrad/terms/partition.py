@@ -54,6 +54,11 @@ def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
     known = (frozenset(range(inputs)) | produced) - repeated - loose
     backward = values.ancestors(results[outputs:], stop=known)
     read = {value for node in backward for value in node.inputs} | set(results[outputs:])
+    cheap = values.recomputed(read & known, loose)
+    if cheap:
+        known -= cheap
+        backward = values.ancestors(results[outputs:], stop=known)
+        read = {value for node in backward for value in node.inputs} | set(results[outputs:])
     saved = sorted(read & known)
     place = {value: i for i, value in enumerate(results[:outputs])}
     kept = [*saved, *free, *range(inputs, values.inputs)]
@@ -94,6 +99,16 @@ class Values:
         self.types += types
         self.nodes.append(Node(op, inputs, outputs))
         return outputs
+
+    def recomputed(self, saved: set[int], free: frozenset[int]) -> frozenset[int]:
+        """Return the saved values that operations on elements compute from others that are saved as well."""
+        known, cheap = saved | free, set[int]()
+        for node in self.nodes:
+            is_cheap = node.op.rearranges or (node.op.elementwise and not node.op.costly)
+            if is_cheap and known.issuperset(node.inputs):
+                cheap |= saved.intersection(node.outputs)
+                known.update(node.outputs)
+        return frozenset(cheap)
 
     def ancestors(self, values: Sequence[int], stop: frozenset[int]) -> list[Node]:
         """Return the nodes that compute these values from those in `stop`, in order."""
