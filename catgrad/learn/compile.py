@@ -36,13 +36,12 @@ def emit(
     task: Model,
     target: str | Backend = "numpy",
     functions: Iterable[str] | None = None,
-    unroll: bool = False,
+    roll: bool = True,
     **options: Any,
 ) -> Artifact:
     """Emit functions of a Task, of Functions or of loaded terms for a target, with its options.
 
-    On targets that have tables of arrays, stacks of equal layers of a Task are loops unless `unroll`, and so
-    are the draws of initial values of any model.
+    Of a task, these are `predict` and `step`, with initial values, unless `functions` names others:
 
         emit(task, "c", functions=("predict", "step", "loss"))
 
@@ -50,13 +49,13 @@ def emit(
     `criterion`; for c, cuda and ggml also `step_many`, for c `predict_prepared`. Validation in `fit` needs
     `loss`. The target torch-module has its own three. Of Functions all are emitted by default.
 
-    Stacks of at least three equal layers of a task are loops over tables of their arrays, on targets that
-    have these, unless `unroll`.
+    On targets that have tables of arrays, stacks of at least three equal layers of a task are loops, and so
+    are the draws of initial values of any model. With `roll=False`, they are written out.
 
     Raises: UnknownName if there is no such target, function or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that is emitted.
     """
-    return emit_by_default(EMITTED, task, target, functions, unroll, **options)
+    return emit_by_default(EMITTED, task, target, functions, roll, **options)
 
 
 def emit_by_default(
@@ -64,7 +63,7 @@ def emit_by_default(
     task: Model,
     target: str | Backend,
     functions: Iterable[str] | None = None,
-    unroll: bool = False,
+    roll: bool = True,
     **options: Any,
 ) -> Artifact:
     """Emit as `emit`, with other functions by default: all of a target that does not print these."""
@@ -75,7 +74,7 @@ def emit_by_default(
             f"it is {task!r}",
             'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
         )
-    given, rolls = task, not unroll and backend.has(Stack(1))
+    given, rolls = task, roll and backend.has(Stack(1))
     if isinstance(task, Task) and rolls:
         task = replace(task, rolls=True)
     if backend.runtime_learning_rate and isinstance(task, Task):

@@ -111,7 +111,7 @@ def test_a_stack_computes_on_jax_what_its_layers_compute_written_out(target):
 def check_against_layers_written_out(task, target):
     """Compare three steps and a prediction of a task with those of the same task unrolled."""
     x, y = batch(task)
-    artifacts = [emit(task, target, unroll=unroll) for unroll in (False, True)]
+    artifacts = [emit(task, target, roll=not unroll) for unroll in (False, True)]
     assert "for layer in" in artifacts[0].source
     assert "for layer in" not in artifacts[1].source
     rolled, unrolled = (artifact.load()().learner(seed=7) for artifact in artifacts)
@@ -136,7 +136,7 @@ def test_a_loop_needs_no_more_memory_than_its_layers_written_out():
     task, peaks = char_gpt(4), []
     x, y = (np.tile(each, (200, 1)) for each in characters())
     for unroll in (False, True):
-        learner = emit(task, "numpy", unroll=unroll).load()().learner(seed=7)
+        learner = emit(task, "numpy", roll=not unroll).load()().learner(seed=7)
         tracemalloc.start()
         learner.step(x, y)
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -134,8 +134,9 @@ def test_a_stream_that_layers_share_is_no_table(draw):
 def test_loops_draw_by_the_row_of_the_whole_batch():
     """The functor that does, and rolling, may be applied in any order."""
     n = NdArrayType((Dim("n"),))
-    drop = [layers.dense(n, WIDTH, WIDTH) >> layers.dropout(n + WIDTH, 0.4, f"drop{k}") for k in range(8)]
-    model, by_row = chain(*drop), DrawsByRow(Dim("n"))
+    drop = (layers.dense(n, WIDTH, WIDTH) >> layers.dropout(n + WIDTH, 0.4, f"drop{k}") for k in range(8))
+    norm = layers.layer_norm(n, WIDTH, name="norm")
+    model, by_row = chain(*(layers.residual(each >> norm) for each in drop)), DrawsByRow(Dim("n"))
     terms = (opened(each)[1] for each in (by_row(model), roll(by_row(model)), by_row(roll(model))))
     plain, *others = (substitute(term, {"n": 3}) for term in terms)
     for term in others:
@@ -178,7 +179,7 @@ def test_a_loop_in_c_draws_what_layers_written_out_draw():
     x, y = rng.normal(size=(2, 2, 4, 6)).astype(np.float32)
     found = []
     for unroll in (False, True):
-        learner = emit(task(4), "c", unroll=unroll).load()().learner(3)
+        learner = emit(task(4), "c", roll=not unroll).load()().learner(3)
         initial = {**learner.parameters, **learner.state}
         first = {name: np.array(array) for name, array in initial.items()}
         losses = [float(learner.step(x, y)) for _ in range(5)]

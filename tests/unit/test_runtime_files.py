@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
+from catgrad import Dim, Functions, NdArrayType, Task, build, layers, mse, ops, optimisers
+from tests.targets import emit
 from tests.unit.c.build import NEEDS_C, SANE, STRICT, built, run
 
 ENDINGS = {"c": "_runtime.h", "cuda": "_runtime.cuh"}
