@@ -100,7 +100,7 @@ class Library(Printer):
         self.helpers: set[str] = set()
         self.arenas: dict[Any, Arena] = {}
         self.layer_parameters: tuple[LayerParameter, ...] = ()
-        """What functions of layers get beside tables, arrays and sizes."""
+        """Further parameters of functions of layers, beside tables, arrays and sizes."""
         self.printers: dict[str, FunctionPrinter] = {}
         self.taken: dict[FunctionPrinter, dict[Buffer, tuple[Role, Member]]] = {}
         """The members of tables that the arguments and results of each function are."""

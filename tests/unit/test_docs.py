@@ -12,6 +12,7 @@ import pytest
 
 import catgrad
 from catgrad import Functions, NdArrayType, build, layers, ops
+from catgrad import emit as default_emit
 from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.testing import operation_cases
@@ -114,9 +115,25 @@ def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
         assert any(-1 not in found for found in places), block
 
 
+def test_the_step_shown_is_emitted():
+    page = ROOT / "docs/explanation/emitted-code.md"
+    namespace: dict[str, object] = {}
+    for block in python_blocks(page):
+        exec(block, namespace)
+    for language, target in (("c", "c"), ("cpp", "cuda")):
+        text = "".join(map(str, default_emit(namespace["gpt"], target).files.values()))
+        blocks = re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        assert blocks
+        for block in blocks:
+            places = list(map(text.find, filter(None, excerpts(block))))
+            assert -1 not in places, block
+            assert places == sorted(places)
+
+
 ELSEWHERE = {
     "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
     "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
+    "docs/explanation/emitted-code.md",
     "docs/reference/scratch-language.md",
     "CONTRIBUTING.md",
     "docs/explanation/cuda-simulator.md",  # by test_cuda_wrong_kernels.py

@@ -13,6 +13,7 @@ from catgrad.learn.precision import mixed_precision
 from catgrad.terms.block import any_operation
 from catgrad.testing import isomorphic
 from tests.models import mlp
+from tests.targets import emit as emit_all
 from tests.targets import on
 
 BF16 = Dtype.bfloat16
@@ -56,7 +57,7 @@ def test_a_product_in_the_loss_stays_in_float32():
     ],
 )
 def test_rounded_arrays_are_named_after_their_operands(target, file, named):
-    source = emit(mixed_precision(mlp()), target).text(file)
+    source = emit_all(mixed_precision(mlp()), target).text(file)
     assert named <= set(re.findall(r"\w+", source))
 
 
