@@ -92,8 +92,7 @@ class _Roller:
         self.values = Values(term, shared=False)
         every = self.values.nodes
         self.kept = [node for node in every if isinstance(node.op, Persistent)]
-        named = {n.outputs[0]: n.op.name for n in every if isinstance(n.op, Persistent)}
-        self.values.names |= named
+        self.values.names |= {n.outputs[0]: n.op.name for n in every if isinstance(n.op, Persistent)}
         numbers = [node for node in self.kept if isinstance(node.op, RunNumber)]
         first = {node.op: node.outputs[0] for node in numbers}
         self.number = {node.outputs[0]: first[node.op] for node in numbers}

@@ -162,9 +162,7 @@ class _Body:
                 return {}
             arrays = (element.buffer,)
         space = Space.ARGUMENT if arrays[0].space is Space.ARGUMENT else Space.RESULT
-        aligned = len(arrays) > 1 or _keeps_alignment(body.types[inner])
-        name = body.names.get(inner, arrays[0].name)
-        return {Buffer(name, body.types[inner], space, is_aligned=aligned): arrays}
+        return {_row_of(arrays, body.names.get(inner, arrays[0].name), body.types[inner], space): arrays}
 
     def _stacks(
         self, body: _Body, outputs: Sequence[int], values: Sequence[int]
@@ -172,15 +170,14 @@ class _Body:
         """Return a buffer for each row that a loop writes, and the stack or the arrays that it lies in."""
         stacks: dict[Buffer, tuple[Buffer, ...]] = {}
         for output, value in zip(outputs, values, strict=True):
-            apart, type = self._apart(output), body.function.types[value]
-            if apart:
+            name, type = body.stages.names.of(value), body.function.types[value]
+            if apart := self._apart(output):
                 arrays = tuple(map(self.stages.array, apart.outputs))
                 self.stages.tables[output] = arrays
                 self._known_from_now_on(apart.outputs)
             else:
                 arrays = (self.stages.array(output),)
-            aligned = len(arrays) > 1 or _keeps_alignment(type)
-            stacks[Buffer(body.stages.names.of(value), type, Space.RESULT, is_aligned=aligned)] = arrays
+            stacks[_row_of(arrays, name, type, Space.RESULT)] = arrays
         return stacks
 
     def _apart(self, stack: int) -> Apply | None:
@@ -305,6 +302,7 @@ def is_row_major(array: Buffer) -> bool:
     return array.order == tuple(range(array.type.rank))
 
 
-def _keeps_alignment(row: NdArrayType) -> bool:
-    """Tell whether each row of a stack is a multiple of 16 bytes."""
-    return all(n % 16 == 0 for n in coefficients(row.bytes).values())
+def _row_of(arrays: Sequence[Buffer], name: str, type: NdArrayType, space: Space) -> Buffer:
+    """Return the buffer of a row; those of one stack are aligned if each has a multiple of 16 bytes."""
+    aligned = len(arrays) > 1 or all(n % 16 == 0 for n in coefficients(type.bytes).values())
+    return Buffer(name, type, space, is_aligned=aligned)
