@@ -121,10 +121,9 @@ class _Body:
         self.stages.names.add_loop(apply, body)
         carried, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
-        carries = [self.stages.array(output) for output in outputs[: op.carried]]
-        for array, value in zip(carries, carried, strict=True):
-            self.stages.add(self.stages.copied(array, self._element(value)))
-        self._flush()
+        carries = self._initial(outputs[: op.carried], carried)
+        if op.length == 0:
+            return self._known_from_now_on([v for v in outputs if self.stages.array(v)])
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         tables: dict[Buffer, tuple[Buffer, ...]] = {}
         for inner, outer in zip(rows, arrays, strict=True):
@@ -145,6 +144,14 @@ class _Body:
             loop = _filled_directly(replace(loop, rows=tables | stacks), within, results, [*stacks])
         self.steps.append(loop)
         self._known_from_now_on([v for v in outputs if v in self.stages.arrays])
+
+    def _initial(self, carries: Sequence[int], values: Sequence[int]) -> list[Buffer]:
+        """Copy the first values of carries, and return their buffers."""
+        arrays = [self.stages.array(carry) for carry in carries]
+        for array, value in zip(arrays, values, strict=True):
+            self.stages.add(self.stages.copied(array, self._element(value)))
+        self._flush()
+        return arrays
 
     def _row(self, body: Function, inner: int, outer: int) -> dict[Buffer, tuple[Buffer, ...]]:
         """Return a buffer for the rows of a value that a loop reads, and the arrays they lie in, if any."""
