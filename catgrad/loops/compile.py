@@ -123,7 +123,8 @@ class _Body:
         inside, rows, fixed = op.parts(body.arguments)
         carries = self._initial(outputs[: op.carried], carried)
         if op.length == 0:
-            return self._known_from_now_on([v for v in outputs if self.stages.array(v)])
+            self._known_from_now_on([v for v in outputs if self.stages.array(v)])
+            return
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         tables: dict[Buffer, tuple[Buffer, ...]] = {}
         for inner, outer in zip(rows, arrays, strict=True):

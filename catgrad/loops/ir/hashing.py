@@ -136,10 +136,10 @@ class Signature(Structure):
         return self._ordered(variable), variable.extent, variable.step
 
     def op_key(self, op: Op) -> Hashable:
-        """Make a key for an operation, in which a stream is its order."""
-        if not isinstance(op, Draw) or op.stream is None:
+        """Make a key for an operation, in which a stream is its order; the shape drawn is no matter."""
+        if not isinstance(op, Draw):
             return op
-        return replace(op, stream=self._ordered(Stream(op.stream)))
+        return replace(op, shape=(), stream=None if op.stream is None else self._ordered(Stream(op.stream)))
 
     def load_key(self, load: Load) -> Hashable:
         """Make a key of the order of a buffer, and the offset in it."""

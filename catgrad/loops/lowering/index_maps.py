@@ -8,7 +8,7 @@ from functools import singledispatchmethod
 from catgrad.dims import Size, product
 from catgrad.errors import UnsupportedOp
 from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Scalar, number
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.extrema import Iota
 from catgrad.ops.gather import Gather
@@ -22,7 +22,7 @@ from catgrad.ops.window import Window
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant, NumberOf
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype
 
 Indices = tuple[Index, ...]
 Source = Callable[[Indices], Scalar]
@@ -90,7 +90,7 @@ class Elements:
 
     @_element.register
     def _(self, op: Constant, apply: Apply, position: int, indices: Indices) -> Scalar:
-        return Number(op)
+        return number(op.value, op.array_type.dtype)
 
     @_element.register
     def _(self, op: NumberOf, apply: Apply, position: int, indices: Indices) -> Scalar:
@@ -202,7 +202,7 @@ def _chosen(parts: Sequence[tuple[Index, Size, Scalar]]) -> Scalar | None:
 
 
 def _zero(dtype: Dtype) -> Scalar:
-    return Number(Constant(NdArrayType((), dtype), 0))
+    return number(0, dtype)
 
 
 def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:

@@ -40,6 +40,9 @@ from catgrad.types import NdArrayType
 CHARACTERS = 9
 """Estimated characters of an operation or a number."""
 
+ELEMENT_CHARACTERS = 30
+"""Estimated characters of an element: the same for all names, so that equal kernels have equal registers."""
+
 MAX_WIDTH = 1000
 """Characters that are counted at most: written out, shared subexpressions may grow exponentially."""
 
@@ -319,7 +322,7 @@ def _width(scalar: Scalar, is_bound: IsBound) -> int:
     width, stack = 0, [scalar]
     while stack and width < MAX_WIDTH:
         node = stack.pop()
-        width += len(node.buffer.name) + 4 if isinstance(node, Load) else CHARACTERS
+        width += ELEMENT_CHARACTERS if isinstance(node, Load) else CHARACTERS
         if node is scalar or not is_bound(node):
             stack += node.operands
     return width

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from catgrad.dims import Dim
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Kernel
+from catgrad.loops.ir.nest import Item, Kernel, Loop, loops
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, none
+from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, Part, none
 from catgrad.loops.printing.lines import (
     AddressTable,
     Call,
@@ -26,6 +26,7 @@ from catgrad.loops.printing.lines import (
     Literal,
     Pointer,
 )
+from catgrad.loops.printing.parametric import parametric
 from catgrad.naming import Namer, common, summary
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
@@ -81,9 +82,13 @@ class FunctionPrinter:
         self._literals: dict[Buffer, str] = {}
         self._used: dict[Buffer, None] = {}
         kernels = (step for step in every_step(self.lowered.steps) if isinstance(step, Kernel))
-        self._interfaces = {kernel: Interface(kernel, self.plan) for kernel in kernels}
-        for interface in self._interfaces.values():
-            library.uses.setdefault(interface.signature.kernel_key, []).append(interface)
+        self._interfaces: dict[Kernel | Item, list[Interface]] = {}
+        for kernel in kernels:
+            self._interfaces[kernel] = [*self._described(kernel)]
+            self._interfaces |= {part: [*self._described(Kernel([part]), True)] for part in parts(kernel)}
+        for interfaces in self._interfaces.values():
+            for interface in interfaces:
+                library.uses.setdefault(interface.key, []).append(interface)
 
     def name(self, buffer: Buffer) -> str:
         """The name of a buffer, or of the argument that it overwrites."""
@@ -127,6 +132,13 @@ class FunctionPrinter:
         shape = e.shape(tuple(buffer.type.shape[axis] for axis in buffer.order))
         sizes = offset.symbols if isinstance(offset, Dim) else frozenset()
         return Pointer(buffer.type.dtype, name, e.size(offset), e.size(buffer.size), shape, sizes)
+
+    def _described(self, kernel: Kernel, is_part: bool = False) -> Iterator[Interface]:
+        """Describe the arguments of a kernel, also as one with the extents of its loops among them."""
+        is_counted = is_part or not any(loop.axis.is_concurrent for loop in loops(kernel.body))
+        if is_counted and parametric(kernel) and (found := parametric(self.library.machine.finish(kernel))):
+            yield Interface(found[0], self.plan, found[1], is_part)
+        yield Interface(kernel, self.plan, is_part=is_part)
 
     def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
         for step in steps:
@@ -213,7 +225,9 @@ class FunctionPrinter:
 
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)
-        sizes = text.sizes[: len(text.sizes) - len(interface.free)]
+        sizes: Sequence[str] = text.sizes[: len(text.sizes) - len(interface.free)]
+        if interface.extents:
+            sizes = [*map(self.expressions.size, interface.extents.values())]
         streams = map(self.expressions.stream, interface.signature.streams)
         variables = (around[v] for v in interface.free)
         arguments = (*sizes, *variables, *streams, *map(self.name, interface.given))
@@ -222,20 +236,34 @@ class FunctionPrinter:
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
         """Return the kernel's text, which may be that of an equal one, and its interface."""
         if kernel not in self._known:
-            interface = self._interfaces[kernel]
+            interface = next(filter(self._is_shared, self._interfaces[kernel]))
             self._declare(interface.buffers)
             self._known[kernel] = self._text(interface), interface
         return self._known[kernel]
 
+    def _is_shared(self, interface: Interface) -> bool:
+        """Tell whether nests of several extents, or several parts of grids, are one function."""
+        uses = self.library.uses[interface.key]
+        if interface.extents:
+            return len({tuple((use.extents or {}).values()) for use in uses}) > 1
+        return len(uses) > 1 or not interface.is_part
+
+    def _part(self, item: Item) -> Part | None:
+        """Return the function that a part of a grid is, if others have it too."""
+        interface = next(filter(self._is_shared, self._interfaces.get(item, ())), None)
+        return (self._text(interface), interface) if interface else None
+
     def _text(self, interface: Interface) -> KernelText:
-        library, key = self.library, interface.signature.kernel_key
+        library, key = self.library, interface.key
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
             names = (common(b.name for b in same) or _unnamed(uses[0], same[:1]) for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
+            nests = [] if interface.is_part else parts(interface.kernel)
+            shared = {nest: part for nest in nests if (part := self._part(nest))}
             printer = KernelPrinter(
-                interface, library.machine, library.dialect, self._literals, library.companion, hints
+                interface, library.machine, library.dialect, self._literals, library.companion, hints, shared
             )
             library.printed[key] = printer.print(library.namer.fresh(_title(uses)))
             self.new.append(library.printed[key])
@@ -251,6 +279,12 @@ class FunctionPrinter:
                     self.library.literals[literal] = self.library.namer.fresh(buffer.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
                 self._literals[buffer] = self.library.literals[literal]
+
+
+def parts(kernel: Kernel) -> Sequence[Loop]:
+    """List the nests of a grid that has several."""
+    every = [x for x in kernel.body if isinstance(x, Loop) and x.axis.is_concurrent]
+    return every if 1 < len(every) == len(kernel.body) else []
 
 
 def _touched(loop: For) -> dict[Buffer, bool]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
@@ -29,6 +30,7 @@ from catgrad.loops.ir.nest import (
     loops,
     may_fail,
     own_variables,
+    perfect_nest,
     size_hint,
     statements,
 )
@@ -38,6 +40,7 @@ from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     Assign,
+    CallPart,
     Combined,
     Copy,
     Digit,
@@ -71,6 +74,9 @@ LETTERS = "ijklpqrs"
 NUMBERS = {Axis.BLOCK: "block", Axis.WARP: "warp"}
 """Names of the number of an iteration of several loops, by the axis of these; "index" for others."""
 
+Part = tuple[KernelText, "Interface"]
+"""A function that several grids have as a part, and its arguments in one of them."""
+
 Companion = Callable[[Dtype, bool], str]
 """Gives the suffix of the register that a vectorised loop keeps beside a sum or the greatest; or none."""
 
@@ -83,12 +89,16 @@ def none(dtype: Dtype, is_sum: bool) -> str:
 class Interface:
     """The arguments of a kernel: the buffers that it is `given`, and the variables of loops around it.
 
-    Buffers that it only reads come before those that it changes.
+    Buffers that it only reads come before those that it changes. A parametric kernel, which is finished
+    already, also has the `extents` of its loops as arguments. A kernel may be `is_part` of others.
     """
 
-    def __init__(self, kernel: Kernel, plan: Plan) -> None:
-        self.kernel, self.plan = kernel, plan
+    def __init__(
+        self, kernel: Kernel, plan: Plan, extents: Mapping[str, int] | None = None, is_part: bool = False
+    ) -> None:
+        self.kernel, self.plan, self.extents, self.is_part = kernel, plan, extents, is_part
         self.signature = Signature(kernel, plan)
+        self.key: Hashable = self.signature.kernel_key, is_part
         touched = dict.fromkeys(buffer for buffer, _ in (*kernel.reads, *kernel.writes))
         self.buffers = [buffer for buffer in touched if self.signature.has(buffer)]
         self.changed = {buffer for buffer, _ in kernel.writes}
@@ -136,12 +146,14 @@ class KernelPrinter:
         literals: Mapping[Buffer, str],
         companion: Companion,
         hints: dict[Buffer, str],
+        parts: Mapping[Loop, Part] | None = None,
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
         self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
-        self.kernel = machine.finish(interface.kernel)
+        self.parts = parts or {}
+        self.kernel = interface.kernel if interface.extents else self._finished(machine)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
-        sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
+        sizes = {*symbols(tuple(buffer.type for buffer in interface.buffers)), *(interface.extents or ())}
         self.namer = Namer({*dialect.reserved, *known, *sizes})  # a parameter must not hide a literal
         self.names: dict[Buffer, str] = {}
         self.expressions = Expressions(dialect, self._name, machine.factors_indices)
@@ -154,6 +166,14 @@ class KernelPrinter:
         self.threads = 1
         self.launch: Launch | None = None
         self.on_grid = False
+
+    def _finished(self, machine: Machine) -> Kernel:
+        """Finish a kernel, but for the nests that are functions of their own."""
+        own = self.interface.kernel
+        if not self.parts:
+            return machine.finish(own)
+        each = ([x] if x in self.parts else machine.finish(Kernel([x])).body for x in own.body)
+        return Kernel([item for items in each for item in items])
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
@@ -177,16 +197,17 @@ class KernelPrinter:
         return KernelText(
             name,
             self._comments(),
-            (*sorted(self.expressions.symbols), *variables),
+            (*(interface.extents or sorted(self.expressions.symbols)), *variables),
             tuple(self.expressions.streams.values()),
             parameters,
             tuple(lines),
             multiplies or any(buffer in self.plan.scratch for buffer in interface.buffers),
             self.per_thread,
             may_fail(self.kernel.body),
-            frozenset(self.expressions.helpers),
-            self.expressions.reach,
+            frozenset(self.expressions.helpers).union(*(text.helpers for text, _ in self.parts.values())),
+            prod(interface.extents.values()) if interface.extents else self.expressions.reach,
             self.launch,
+            interface.is_part,
         )
 
     def _comments(self) -> tuple[str, ...]:
@@ -199,7 +220,8 @@ class KernelPrinter:
         return tuple(order.values())
 
     def _with_shape(self, buffer: Buffer) -> str:
-        shape = self.expressions.shape(tuple(buffer.type.shape[axis] for axis in buffer.order))
+        sizes = (buffer.type.shape[axis] for axis in buffer.order)
+        shape = self.expressions.shape((*(self.interface.extents or sizes),))
         return f"{self._name(buffer)} [{shape}]"
 
     def _equation(self, s: MatMul) -> str:
@@ -273,6 +295,8 @@ class KernelPrinter:
         return LocalArray(buffer.type.dtype, name, length, offset, self.in_parallel, is_zero)
 
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
+        if loop in self.parts:
+            return [self._call(loop)]
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
         if loop.axis is Axis.TENSOR:
@@ -354,7 +378,17 @@ class KernelPrinter:
         lines = (
             (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
         )
-        return [Threads(axis, number, count, digits, lines, self.team, self.threads, first, end)]
+        team, own = (self.team, self.threads), self.interface.is_part
+        return [Threads(axis, number, count, digits, lines, *team, first, end, own)]
+
+    def _call(self, loop: Loop) -> CallPart:
+        """Print a nest of a grid as a call of the function that it is."""
+        text, interface = self.parts[loop]
+        variables, _ = perfect_nest([loop], lambda inner: inner.axis is loop.axis)
+        first, end = self._part(loop, self.expressions.product([*map(self._count, variables)]))
+        sizes = map(self.expressions.size, (interface.extents or {}).values())
+        streams = map(self.expressions.stream, interface.signature.streams)
+        return CallPart(text, first, end, (*sizes, *streams, *map(self._name, interface.given)))
 
     def _digits(
         self, axis: Axis, variables: Sequence[Variable], counts: Sequence[Text]

@@ -76,7 +76,8 @@ class Threads:
     """Lines for a `count` of iterations, which a grid, or the `threads` of a team, runs at once.
 
     The `number` of an iteration is a variable, or else variables are its `digits`. Of a grid, the lines may
-    be a part: that of the blocks from `first` to `end`, without it.
+    be a part: that of the blocks from `first` to `end`, without it. In a part that is a function of its own,
+    the number of the `block` is a parameter.
     """
 
     axis: Axis
@@ -88,7 +89,19 @@ class Threads:
     threads: int
     first: int = 0
     end: int | None = None
+    block: bool = False
     kind: str = "Threads"
+
+
+@dataclass(frozen=True)
+class CallPart:
+    """The blocks of a grid from `first` to `end`, without it, or to the last, as a call of a function."""
+
+    part: KernelText
+    first: int
+    end: int | None
+    arguments: tuple[str, ...]
+    kind: str = "CallPart"
 
 
 @dataclass(frozen=True)
@@ -246,6 +259,7 @@ Line = (
     | Farther
     | Versions
     | Threads
+    | CallPart
     | When
     | Combined
     | TileProduct
@@ -300,7 +314,7 @@ class KernelText:
 
     It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
-    with grids of threads it has a `launch`.
+    with grids of threads it has a `launch`, unless it `is_part` of other kernels.
     """
 
     name: str
@@ -315,6 +329,13 @@ class KernelText:
     helpers: frozenset[str]
     reach: Size
     launch: Launch | None = None
+    is_part: bool = False
+
+    @property
+    def takes_block(self) -> bool:
+        """Tell whether it depends on the number of the block, in a part of a grid."""
+        nests = [line for line in self.lines if isinstance(line, Threads)]
+        return any(nest.axis is not Axis.BLOCK or nest.count.number != 1 for nest in nests)
 
 
 @dataclass(frozen=True)
