@@ -20,7 +20,7 @@ from catgrad.programs.ports import Role
 
 from .interface import Member
 
-MIN_CALLS = 5
+MIN_CALLS = 3
 """The fewest calls that become a function."""
 
 Places = Mapping[Buffer, tuple[Role, Member]]

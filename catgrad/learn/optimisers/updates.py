@@ -10,7 +10,8 @@ from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.options import fraction, number
 from catgrad.learn.schedules import RATE, Momentum, Rate, Schedule
-from catgrad.terms.structural import Constant
+from catgrad.terms.structural import Constant, Label
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
@@ -33,7 +34,10 @@ def decayed(p: Any, dp: Any, decay: float) -> Any:
 
 def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
     """Return (1 − η λ) p."""
-    return scaled(1 - run.rate(rate, p.dtype) * decay, p) if decay else p
+    if not decay:
+        return p
+    factor = 1 - run.rate(rate, p.dtype) * decay
+    return scaled(Label("shrinkage")(factor) if isinstance(factor, Var) else factor, p)
 
 
 def averaged(run: Run, beta: Momentum, mean: Any, x: Any, name: str = "beta1") -> Any:

@@ -14,7 +14,7 @@ from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, Part, none
+from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, Part, arguments_of, none
 from catgrad.loops.printing.lines import (
     AddressTable,
     Call,
@@ -225,12 +225,7 @@ class FunctionPrinter:
 
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)
-        sizes: Sequence[str] = text.sizes[: len(text.sizes) - len(interface.free)]
-        if interface.extents:
-            sizes = [*map(self.expressions.size, interface.extents.values())]
-        streams = map(self.expressions.stream, interface.signature.streams)
-        variables = (around[v] for v in interface.free)
-        arguments = (*sizes, *variables, *streams, *map(self.name, interface.given))
+        arguments = arguments_of(text, interface, self.expressions, around)
         return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, text.launch)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:

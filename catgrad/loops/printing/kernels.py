@@ -135,6 +135,16 @@ class Interface:
         return [v for v in self.signature.variables if v not in bound]
 
 
+def arguments_of(
+    text: KernelText, interface: Interface, here: Expressions, variables: Mapping[Variable, str]
+) -> tuple[str, ...]:
+    """Print the arguments of a kernel where it is called: sizes, variables of loops, streams and arrays."""
+    sizes = map(here.size, interface.extents.values()) if interface.extents else text.symbols
+    around = (variables[v] for v in interface.free)
+    streams = map(here.stream, interface.signature.streams)
+    return (*sizes, *around, *streams, *map(here.name_of, interface.given))
+
+
 class KernelPrinter:
     """Print one kernel as the machine finishes it."""
 
@@ -192,12 +202,13 @@ class KernelPrinter:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
         self.expressions.streams = {s: self.namer.fresh("stream") for s in interface.signature.streams}
         lines = self._block(self.kernel.body, 0)
-        variables = [self.expressions.variables[v] for v in interface.free]
+        variables = tuple(self.expressions.variables[v] for v in interface.free)
         multiplies = any(isinstance(s, MatMul) for s in statements(self.kernel.body))
         return KernelText(
             name,
             self._comments(),
-            (*(interface.extents or sorted(self.expressions.symbols)), *variables),
+            tuple(interface.extents or sorted(self.expressions.symbols)),
+            variables,
             tuple(self.expressions.streams.values()),
             parameters,
             tuple(lines),
@@ -386,9 +397,9 @@ class KernelPrinter:
         text, interface = self.parts[loop]
         variables, _ = perfect_nest([loop], lambda inner: inner.axis is loop.axis)
         first, end = self._part(loop, self.expressions.product([*map(self._count, variables)]))
-        sizes = map(self.expressions.size, (interface.extents or {}).values())
-        streams = map(self.expressions.stream, interface.signature.streams)
-        return CallPart(text, first, end, (*sizes, *streams, *map(self._name, interface.given)))
+        self.expressions.symbols |= set() if interface.extents else {*text.symbols}
+        arguments = arguments_of(text, interface, self.expressions, self.expressions.variables)
+        return CallPart(text, first, end, arguments)
 
     def _digits(
         self, axis: Axis, variables: Sequence[Variable], counts: Sequence[Text]

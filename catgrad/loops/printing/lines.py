@@ -310,7 +310,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function of sizes, indices, random streams and arrays.
+    """A kernel as a function of symbols of sizes, variables of loops around it, random streams and arrays.
 
     It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
@@ -319,7 +319,8 @@ class KernelText:
 
     name: str
     comments: tuple[str, ...]
-    sizes: tuple[str, ...]
+    symbols: tuple[str, ...]
+    around: tuple[str, ...]
     streams: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     lines: tuple[Line, ...]
@@ -330,6 +331,11 @@ class KernelText:
     reach: Size
     launch: Launch | None = None
     is_part: bool = False
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The integers among its parameters: sizes, and variables of loops around it."""
+        return (*self.symbols, *self.around)
 
     @property
     def takes_block(self) -> bool:
