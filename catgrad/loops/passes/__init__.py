@@ -8,7 +8,7 @@ from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
 from catgrad.loops.passes.narrow import narrow
 from catgrad.loops.passes.parallelise import parallelise
-from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.reductions import name_accumulators, schedule_reductions
 from catgrad.loops.passes.scalars import scalars_first, scalars_last
 from catgrad.loops.passes.sparse_updates import update_sparsely
 from catgrad.loops.passes.strip_mine import strip_miner
@@ -32,6 +32,7 @@ PASSES = (
     vectorise_rows,
     transposed_copier(),
     contract_arrays,
+    name_accumulators,
 )
 """Passes for machines whose kernels are functions of loops."""
 

@@ -18,9 +18,10 @@ from catgrad.loops.ir.nest import (
     Substituted,
     nested,
     size_hint,
+    statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, converted, number
-from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.interchange import short_last
 from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
@@ -164,6 +165,14 @@ class _Schedule:
         last = self._narrowed(cast(Load(total, own), Dtype.float32))
         begin = Store(total, own, number(0, Dtype.float64))
         return [begin, *nested([order[0]], iteration), Store(r.buffer, r.indices, last)]
+
+
+def name_accumulators(lowered: Lowered, machine: Machine) -> Lowered:
+    """Name accumulators that several kernels share after the results that they are copied to."""
+    every = (s for kernel in kernels(lowered.steps) for s in statements(kernel.body) if isinstance(s, Store))
+    copies = {s.scalar.buffer: s.buffer for s in every if isinstance(s.scalar, Load)}
+    shared = (b for b in copies if b.space is Space.WORKSPACE and b.name in ACCUMULATORS.values())
+    return lowered.replace_buffers({b: replace(b, name=copies[b].name) for b in shared})
 
 
 def accumulator(op: Op) -> str:

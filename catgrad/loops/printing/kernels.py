@@ -479,7 +479,8 @@ class KernelPrinter:
         if isinstance(s, Let) and isinstance(s.scalar, Load):
             source = s.scalar.buffer
             if not source.is_register and s.buffer.name.startswith(source.name):
-                self.hints[s.buffer] = self._name(source) + s.buffer.name.removeprefix(source.name)
+                suffix = s.buffer.name.removeprefix(source.name) or "_value"
+                self.hints[s.buffer] = self._name(source) + suffix
             elif source.is_register and not any(
                 buffer is source for item in later for buffer, _ in item.writes
             ):
