@@ -8,6 +8,7 @@ from catgrad.backend import Backend
 from catgrad.formats.gguf import file_name
 from catgrad.initialisers import Stored
 from catgrad.learn.task import Task
+from catgrad.loops import TABLES
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 from catgrad.programs.signatures import SIGNATURES
@@ -92,7 +93,8 @@ BACKEND = Backend(
     template_context=template_context,
     lowers_to_loops=frozenset(NODES)
     | {name for name, op in OPS.items() if op.body is None}
-    | {"CastToInteger"},
+    | {"CastToInteger"}
+    | TABLES,
     weights_suffix=".gguf",
     known_gaps={"not finite on other devices": NOT_FINITE},
     helpers={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,10 @@ from catgrad.types import symbols
 
 from ..c import entries
 from ..c.interface import CArgument, Signature
+from ..python.tables import columns
 from .graphs import Planner, Step
 from .host import HostFunctions
+from .lists import Column, layered, runs_of
 from .options import WEIGHTS
 from .select import selected
 from .weights import laid_out
@@ -23,9 +25,13 @@ from .weights import laid_out
 
 @dataclass(frozen=True)
 class Argument(CArgument):
-    """An array that a function takes or returns, or a member of the gradients, and its tensor."""
+    """An array that a function takes or returns, or a member of the gradients, and its tensor.
+
+    With `rows`, they are those of as many equal layers.
+    """
 
     tensor: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,7 @@ class Printer(entries.Printer):
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
         self.hosts, self.kernels = HostFunctions(program.name), backend.options.kernels
-        member = self.dialect.macros["member"]
-        self.places = {
-            x.slot.name: member(role, x.identifier) for role, table in self.tables.items() for x in table
-        }
+        self.runs = runs_of(self.tables)
         self.classes = Namer([*self.dialect.reserved])
 
     def function(self, function: Function) -> GgmlFunction:
@@ -57,22 +60,39 @@ class Printer(entries.Printer):
 
         def passed(port: Port, tensor: str) -> Argument:
             is_member = port.role is Role.GRADIENT
-            name = self.members[port.name] if is_member else names.fresh(port.label or tensor)
-            return Argument.of(name, port, planner.size, tensor=tensor)
+            name = self._member(port) if is_member else names.fresh(port.label or tensor)
+            return Argument.of(name, port, planner.size, tensor=tensor, rows=port.rows)
 
+        taken, returned = self._ports(function.inputs), self._ports(function.outputs)
         given = [
-            self.places[p.name] if p.role.is_table else planner.slot(p.label or "x", p.type)
-            for p in function.inputs
+            self._place(p) if p.role.is_table else planner.slot(p.label or "x", p.type, p.rows) for p in taken
         ]
-        targets = {k: self.places[p.name] for k, p in enumerate(function.outputs) if p.role.is_table}
-        steps, made = planner.steps(selected(function, self.hosts, self.kernels), given, targets)
-        inputs = [passed(p, x) for p, x in zip(function.inputs, given, strict=True) if not p.role.is_table]
-        ports = (port for port in function.outputs if not port.role.is_table)
+        targets = {k: self._place(p) for k, p in enumerate(returned) if p.role.is_table}
+        lists = selected(layered(function, self.runs), self.hosts, self.kernels)
+        steps, made = planner.steps(lists, given, targets)
+        inputs = [passed(p, x) for p, x in zip(taken, given, strict=True) if not p.role.is_table]
+        ports = (port for port in returned if not port.role.is_table)
         outputs = [passed(port, tensor) for port, tensor in zip(ports, made, strict=True)]
         name = self.classes.fresh("".join(part.capitalize() for part in function.name.split("_")))
         return GgmlFunction.of(
             function, inputs, outputs, planner.size, class_name=name, planner=planner, steps=steps
         )
+
+    def _ports(self, ports: Sequence[Port]) -> list[Port]:
+        """List the ports with those of equal layers as one, by the name of the first."""
+        return [replace(port, name=ports[rows[0]].name) for rows, port in columns(ports, self.runs)]
+
+    def _member(self, port: Port) -> str:
+        """Name an array of a table, or that of each layer."""
+        _, identifier, layers, name = self.arrays[port.name]
+        return Column(layers.identifier, name) if port.rows and layers else identifier
+
+    def _place(self, port: Port) -> str:
+        """Name the tensor of an array of a table, or that of each layer."""
+        member, found = self.dialect.macros["member"], self._member(port)
+        if isinstance(found, Column):
+            return Column(member(port.role, found.layers), found.member)
+        return member(port.role, found)
 
 
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:

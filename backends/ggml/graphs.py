@@ -6,10 +6,11 @@ graphs are built. The body of a loop is a graph that is computed repeatedly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from catgrad.dims import numbers
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import Dialect
@@ -20,7 +21,17 @@ from catgrad.programs.program import Apply, Function
 from catgrad.programs.stages import stages, with_copies
 from catgrad.types import NdArrayType
 
-from .nodes import Duplicate, Fused
+from .lines import GraphLines, LayerLines, Pairs
+from .lists import Column, lists_in
+from .nodes import Duplicate, DuplicateRows, LayerLoop
+
+
+class Variable(NamedTuple):
+    """A tensor in memory of its own, or a list of `rows` of them."""
+
+    name: str
+    type: NdArrayType
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -28,9 +39,9 @@ class Graph:
     """Statements that build a graph, the tensors kept after it is computed, and those it replaces."""
 
     name: str
-    lines: tuple[Line, ...]
-    kept: tuple[tuple[str, str], ...]
-    updates: tuple[tuple[str, str], ...]
+    lines: tuple[Line | LayerLines, ...]
+    kept: Pairs
+    updates: Pairs
     is_constant: bool
     nodes: int
     kind: str = "Compute"
@@ -43,9 +54,9 @@ class Repetition:
     index: str
     length: str
     backwards: bool
-    carries: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, str], ...]
-    stacks: tuple[tuple[str, str], ...]
+    carries: Pairs
+    rows: Pairs
+    stacks: Pairs
     steps: tuple[Step, ...]
     kind: str = "Repeat"
 
@@ -63,29 +74,25 @@ class Choice:
 Step = Graph | Repetition | Choice
 
 
-class GraphLines(Lines):
-    """Print the nodes of a graph; what fused operations read has a variable, as their nodes read it again."""
-
-    def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
-        super().__init__(printer, function, arguments)
-        self.read_inside |= {v for op, inputs, _ in function.body if isinstance(op, Fused) for v in inputs}
-
-
 class Planner(FunctionPrinter):
     """Plan the graphs of one function; `slots` and `kept` are its tensors between them."""
 
     def __init__(self, dialect: Dialect, namer: Namer, symbols: Sequence[str]) -> None:
         self.dialect, self.namer, self.sizes_read = dialect, namer, set()
         self.symbols = {name: name for name in symbols}
-        self.slots: list[tuple[str, NdArrayType]] = []
-        self.kept: list[tuple[str, NdArrayType]] = []
+        self.slots: list[Variable] = []
+        self.kept: list[Variable] = []
         self.graphs: list[Graph] = []
 
-    def slot(self, name: str, type: NdArrayType) -> str:
-        """Add a tensor in memory of its own."""
-        identifier = self.namer.fresh(name)
-        self.slots.append((identifier, type))
-        return identifier
+    def slot(self, name: str, type: NdArrayType, rows: int = 0) -> str:
+        """Add a tensor in memory of its own, or a list of them."""
+        self.slots.append(Variable(self.namer.fresh(name), type, rows))
+        return self.slots[-1].name
+
+    @property
+    def tensors(self) -> int:
+        """Number of tensors in memory of their own."""
+        return sum(slot.rows or 1 for slot in self.slots)
 
     def slots_of(self, function: Function, values: Sequence[int], other: str) -> list[str]:
         """Add a tensor for each of these values; `other` is the name of those without one."""
@@ -104,11 +111,10 @@ class Planner(FunctionPrinter):
         Returns the steps, and the tensors of the other results.
         """
         members = dict(zip(function.arguments, arguments, strict=True))
-        function = with_copies(
-            Duplicate(),
-            function,
-            {k for k, v in enumerate(function.results) if members.get(v) != targets.get(k)},
-        )
+        copied = {k for k, v in enumerate(function.results) if members.get(v) != targets.get(k)}
+        listed = {k for k in copied if function.results[k] in lists_in(function)}
+        function = with_copies(Duplicate(), function, copied - listed)
+        function = with_copies(DuplicateRows(), function, listed)
         own = [v for k, v in enumerate(function.results) if k not in targets]
         updates = {targets[k]: function.results[k] for k in targets}
         updates = {place: value for place, value in updates.items() if members.get(value) != place}
@@ -134,18 +140,36 @@ class Planner(FunctionPrinter):
         segment = prune.apply(
             replace(function, arguments=arguments, results=(*kept, *updates.values()), inputs=(), outputs=())
         )
-        lines, texts = GraphLines(self, segment, [members[v] for v in arguments]).print()
+        places = {value: place for place, value in updates.items()}
+        printer = GraphLines(self, segment, [members[v] for v in arguments], places)
+        lines, texts = printer.print()
         for value in kept:
             members[value] = self.namer.fresh(function.names.get(value) or "kept")
-            self.kept.append((members[value], function.types[value]))
+            rows = _length(function.types[value]) if value in lists_in(function) else 0
+            self.kept.append(Variable(members[value], function.types[value], rows))
         name = "constants" if is_constant else "graph"
-        count = sum(1 + len(apply.inputs) for apply in segment.body) + len(texts)
+        pairs = [
+            (place, value, text)
+            for (place, value), text in zip(updates.items(), texts[len(kept) :], strict=True)
+            if value not in printer.replaced
+        ]
+        layers = [(place, text, _length(function.types[value])) for place, value, text in pairs if isinstance(place, Column)]
         graph = Graph(
-            self.namer.fresh(name), lines, tuple((members[v], t) for v, t in zip(kept, texts, strict=False)),
-            tuple(zip(updates, texts[len(kept):], strict=True)), is_constant, count,
+            self.namer.fresh(name), (*lines, *self._replacing(layers)),
+            tuple((members[v], text) for v, text in zip(kept, texts, strict=False)),
+            tuple((place, text) for place, _, text in pairs if not isinstance(place, Column)),
+            is_constant, _count(segment) + len(texts),
         )  # fmt: skip
         self.graphs.append(graph)
         return [] if is_constant else [graph]
+
+    def _replacing(self, updates: Sequence[tuple[str, str, int]]) -> Iterator[LayerLines]:
+        """Print a loop for each number of layers that replaces arrays of these by rows of lists."""
+        row = self.dialect.macros["row"]
+        for count in dict.fromkeys(count for _, _, count in updates):
+            index = self.namer.scope().fresh("layer")
+            pairs = [(row(place, index), row(text, index)) for place, text, each in updates if each == count]
+            yield LayerLines(index, str(count), updates=tuple(pairs))
 
     def _nested(self, function: Function, apply: Apply, members: dict[int, str]) -> Step:
         op: Any = apply.op
@@ -173,3 +197,17 @@ class Planner(FunctionPrinter):
             tuple(zip(carries, firsts, strict=True)), tuple(zip(elements, arrays, strict=True)),
             tuple(zip(stacks, written, strict=True)), steps,
         )  # fmt: skip
+
+
+def _length(type: NdArrayType) -> int:
+    """Return the number of arrays of a list."""
+    (length,) = numbers(type.shape[:1])
+    return length
+
+
+def _count(function: Function) -> int:
+    """Count operations and their operands, those of loops over layers in each iteration."""
+    return sum(
+        _count(each.op.function) * each.op.loop.length if isinstance(each.op, LayerLoop) else 1 + len(each.inputs)
+        for each in function.body
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catgrad.printing.dialect import Layers
 from catgrad.programs.program import Function
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
@@ -9,6 +10,23 @@ from catgrad.types import NdArrayType
 
 class Duplicate(Op, register=False):
     """A copy."""
+
+
+class DuplicateRows(Op, register=False):
+    """A copy of each array of a list."""
+
+
+class Rows(Op, register=False):
+    """The rows of an array as a list."""
+
+    result = "rows"
+
+
+class LayerLoop(Op, register=False):
+    """A loop over lists of arrays, whose iterations are nodes of one graph."""
+
+    loop: Layers
+    function: Function
 
 
 class HostCall(Op, register=False):

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from catgrad.ops.reduce import Broadcast
+from catgrad.printing.dialect import Layers
 from catgrad.programs.cones import Cones
 from catgrad.programs.passes import prune
 from catgrad.programs.program import Apply, Function, Nested
@@ -18,6 +19,8 @@ from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 from .host import HostFunctions
+from .lists import OF_LISTS
+from .nodes import LayerLoop
 
 MAX_OPERANDS = 8
 """Operands of a function in C, of which a node has fewer than ten (GGML_MAX_SRC)."""
@@ -86,18 +89,23 @@ NODES: Mapping[str, Condition] = {
 """For each operation that ggml has, at which attributes and types."""
 
 
-def selected(function: Function, hosts: HostFunctions, kernels: bool) -> Function:
+def selected(
+    function: Function, hosts: HostFunctions, kernels: bool, loop: Layers | None = None
+) -> Function:
     """Replace each cone by a call of a function in C, in nested blocks too; single fast nodes stay.
 
-    Without `kernels`, operations on elements stay nodes.
+    Without `kernels`, operations on elements stay nodes. The function may be the body of a `loop`.
     """
-    nodes = Nodes(function, kernels)
+    nodes = Nodes(function, kernels, loop)
     cones = Cones(function, nodes.join_others, lambda apply: isinstance(apply.op, DEFERRED), MAX_OPERANDS)
     body = []
     for place, apply in enumerate(function.body):
         if isinstance(apply.op, Nested):
             inside = tuple(selected(block, hosts, kernels) for block in apply.op.functions)
             body.append(apply._replace(op=Nested(apply.op.op, inside)))
+        elif isinstance(apply.op, LayerLoop):
+            layer = selected(apply.op.function, hosts, kernels, apply.op.loop)
+            body.append(apply._replace(op=replace(apply.op, function=layer)))
         elif place not in cones.roots:
             body.append(apply)
         elif cones.roots[place] == place:
@@ -117,8 +125,10 @@ def selected(function: Function, hosts: HostFunctions, kernels: bool) -> Functio
 class Nodes:
     """The operations of one function that are nodes of ggml."""
 
-    def __init__(self, function: Function, kernels: bool) -> None:
+    def __init__(self, function: Function, kernels: bool, loop: Layers | None) -> None:
         self.function, self.kernels = function, kernels
+        self.taken = loop.parts(function.arguments)[1] if loop else function.arguments
+        self.replacing = function.results[loop.carried :] if loop else function.results
         self.producer = {value: apply for apply in function.body for value in apply.outputs}
 
     def has(self, apply: Apply) -> bool:
@@ -132,11 +142,11 @@ class Nodes:
 
     def join_others(self, apply: Apply) -> bool:
         """Return whether an operation belongs to a cone; one that adds to an argument is done in place."""
-        if isinstance(apply.op, Nested):
+        if isinstance(apply.op, (Nested, *OF_LISTS)):
             return False
-        adds = apply.op.macro in ("Add", "Subtract") and apply.inputs[0] in self.function.arguments
+        adds = apply.op.macro in ("Add", "Subtract") and apply.inputs[0] in self.taken
         fuses = self.kernels and (apply.op.elementwise or apply.op.macro in (*REDUCTIONS, *INEXACT))
-        return not self.has(apply) or (fuses and not (adds and apply.outputs[0] in self.function.results))
+        return not self.has(apply) or (fuses and not (adds and apply.outputs[0] in self.replacing))
 
     def _chooses_number(self, apply: Apply) -> bool:
         """Return whether a Select is a product or a sum: between float32 and 0, or float32 and -inf."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -109,10 +109,11 @@ def _list(rewriter: Rewriter, values: Values, lists: Mapping[Values, int]) -> in
     return rewriter.apply_as(_type(rewriter, values), op, *(values[:1] if equal else values))
 
 
-def with_lists(function: Function) -> Function:
+def with_lists(function: Function, takes: Callable[[Nested], bool] = lambda nested: True) -> Function:
     """Replace loops over lists, which fill lists; other operations read lists as arrays.
 
-    A stack is a list, and so is what a loop fills, if it reads rows of lists or others read its rows.
+    A stack is a list, and so is what a loop fills, if it reads rows of lists or others read its rows, and
+    `takes` lists at all.
     """
     listed = {v for v, port in zip(function.results, function.outputs, strict=True) if port.rows}
     wanted = listed.union(a.inputs[0] for a in function.body if isinstance(a.op, Unstack))
@@ -128,7 +129,7 @@ def with_lists(function: Function) -> Function:
         return joined.get(value, value)
 
     for apply in function.body:
-        op, inputs, outputs = _over_lists(apply, lists, wanted)
+        op, inputs, outputs = _over_lists(apply, lists, wanted, takes)
         lists.update(outputs[op.op.carried :] if isinstance(op, Nested) and isinstance(op.op, Layers) else ())
         lists.update(outputs if isinstance(op, (Stack, Repeated)) else ())
         rows = _rows(op, inputs)
@@ -138,13 +139,15 @@ def with_lists(function: Function) -> Function:
     return replace(function, body=tuple(body), results=results, types=tuple(types))
 
 
-def _over_lists(apply: Apply, lists: set[int], wanted: set[int]) -> Apply:
+def _over_lists(
+    apply: Apply, lists: set[int], wanted: set[int], takes: Callable[[Nested], bool]
+) -> Apply:
     """Return a loop as one over lists if it reads or fills any, and other operations unchanged."""
     if not isinstance(apply.op, Nested):
         return apply
-    nested = Nested(apply.op.op, tuple(map(with_lists, apply.op.functions)))
+    nested = Nested(apply.op.op, tuple(with_lists(each, takes) for each in apply.op.functions))
     op = nested.op
-    if isinstance(op, Scan):
+    if isinstance(op, Scan) and takes(nested):
         rows = {*op.parts(apply.inputs)[1], *apply.outputs[op.carried :]}
         if not rows.isdisjoint(lists | wanted):
             own = {each.name: getattr(op, each.name) for each in fields(op)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.printing.dialect import Layers, Literal
@@ -11,6 +11,7 @@ from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 
 Values = tuple[int, ...]
+Condition = Callable[[Op], bool]
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,30 @@ class Loop:
         return dict(zip(self.outputs[c:], self.body.results[c:], strict=True))
 
 
-def improved(function: Function) -> Function:
-    """Compute in loops over lists only what depends on the layer, and nothing slow again in a later loop."""
-    function = share.apply(_without_invariants(function))
+def is_literal(op: Op) -> bool:
+    """Tell whether an operation is a number that is written where it is used."""
+    return isinstance(op, Literal)
+
+
+def is_fast(op: Op) -> bool:
+    """Tell whether a later loop computes an operation again: views, and elementwise ones that cost little."""
+    return op.rearranges or (op.elementwise and not op.costly)
+
+
+def improved(function: Function, stays: Condition = is_literal, repeats: Condition = is_fast) -> Function:
+    """Compute in loops over lists only what depends on the layer, and nothing slow again in a later loop.
+
+    An operation that `stays` is computed in each iteration, one that `repeats` in each loop.
+    """
+    function = share.apply(_without_invariants(function, stays))
     places = [k for k, apply in enumerate(function.body) if Loop.of(apply)]
     for k in places:
         for j in places[: places.index(k)]:
-            function = _with_rows(function, j, k)
+            function = _with_rows(function, j, k, repeats)
     return _narrowed(prune.apply(function))
 
 
-def _without_invariants(function: Function) -> Function:
+def _without_invariants(function: Function, stays: Condition) -> Function:
     """Move loop invariants out of loops."""
     types, names, body = list(function.types), dict(function.names), list[Apply]()
     for apply in function.body:
@@ -82,7 +96,7 @@ def _without_invariants(function: Function) -> Function:
                 names |= {outside[v]: inside.names[v]} if v in inside.names else {}
             outer = (tuple(outside[v] for v in side) for side in (each.inputs, each.outputs))
             body.append(Apply(each.op, *outer))
-            rest += [each] if isinstance(each.op, Literal) else []
+            rest += [each] if stays(each.op) else []
         known = {v for each in rest for v in each.outputs}.union(inside.arguments)
         new = [v for v in outside if v in _read(rest, inside.results) - known]
         inside = replace(inside, arguments=(*inside.arguments, *new), body=tuple(rest))
@@ -94,7 +108,7 @@ def _read(body: Sequence[Apply], results: Sequence[int]) -> set[int]:
     return {v for each in body for v in each.inputs}.union(results)
 
 
-def _with_rows(function: Function, j: int, k: int) -> Function:
+def _with_rows(function: Function, j: int, k: int, repeats: Condition) -> Function:
     """Let a loop read from lists what an earlier one computes of the same rows."""
     first, second = Loop.of(function.body[j]), Loop.of(function.body[k])
     assert first and second
@@ -102,7 +116,7 @@ def _with_rows(function: Function, j: int, k: int) -> Function:
         return function
     same = _equal_values(first, second)
     types, lists = list(function.types), {row: outer for outer, row in first.filled.items()}
-    inside, new = second.body, _fetched(second.body, same)
+    inside, new = second.body, _fetched(second.body, same, repeats)
     for v in new:
         if same[v] not in lists:
             row = inside.types[v]
@@ -151,8 +165,8 @@ def _key(op: Op, inputs: Sequence[int]) -> tuple[Op, Values]:
     return op, tuple(sorted(inputs) if op.commutative else inputs)
 
 
-def _fetched(body: Function, same: dict[int, int]) -> list[int]:
-    """Return the known values to read as rows; a body computes views and cheap elementwise ones itself."""
+def _fetched(body: Function, same: dict[int, int], repeats: Condition) -> list[int]:
+    """Return the known values to read as rows; a body computes those itself whose operation it repeats."""
     producer = {each.outputs[0]: each for each in _simple(body) if each.outputs[0] in same}
     others = [each for each in body.body if producer.keys().isdisjoint(each.outputs)]
     stack, seen, fetched = [*_read(others, body.results)], set[int](), list[int]()
@@ -162,7 +176,7 @@ def _fetched(body: Function, same: dict[int, int]) -> list[int]:
             continue
         seen.add(v)
         op, inputs, _ = producer[v]
-        if inputs and not op.rearranges and (op.costly or not op.elementwise):
+        if inputs and not repeats(op):
             fetched.append(v)
         else:
             stack += inputs
