@@ -10,7 +10,7 @@ from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Reshape
 from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
-from catgrad.programs.passes import prune
+from catgrad.programs.passes import optimise, prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Apply, Function, Nested
@@ -116,7 +116,7 @@ def _with_loops(function: Function) -> Function:
             carries, rows_read, constants = op.op.parts(inputs)
             inputs = (*carries, *map(listed, rows_read), *constants)
             lists.update(outputs[op.op.carried :])
-            rewriter.keep(Apply(LayerLoop(op.op, op.functions[0]), inputs, outputs))
+            rewriter.keep(Apply(LayerLoop(op.op, optimise(op.functions[0])), inputs, outputs))
         else:
             inside = Nested(op.op, tuple(map(_with_loops, op.functions)))
             rewriter.keep(Apply(inside, inputs, outputs))

@@ -8,6 +8,7 @@ from catgrad.errors import OptionError
 from catgrad.programs.passes.transpose import readings, stored
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program
+from catgrad.programs.stacks import stacks_of
 
 BLOCK = 32
 """Elements of the blocks of q8_0 and q4_0, of which rows are made."""
@@ -37,6 +38,8 @@ def laid_out(program: Program, is_quantised: bool) -> tuple[Program, dict[str, b
             "freeze some, as adapters_only does, or leave weights f32",
         )
     transposed = {name for name, is_turned in rows.items() if is_turned}
+    stacks = [stack for role in (Role.PARAMETER, Role.BUFFER) for stack in stacks_of(program, role)]
+    transposed -= {name for stack in stacks if not transposed.issuperset(stack) for name in stack}
     shapes = {slot.name: slot.type.shape for slots in program.tables.values() for slot in slots}
     for slot in program.tables.get(Role.STATE, ()):
         owner = slot.name.partition(".")[2]

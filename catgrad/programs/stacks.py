@@ -34,7 +34,7 @@ class Layers:
 def layers_of(program: Program, table: Role) -> list[Layers]:
     """Find the layers of a table: arrays that loops take rows from, and that follow each other there."""
     order = {slot.name: k for k, slot in enumerate(program.tables.get(table, ()))}
-    waiting = sorted(_rows(program, table), key=lambda names: order[names[0]])
+    waiting = sorted(stacks_of(program, table), key=lambda names: order[names[0]])
     found = []
     while waiting:
         first, width = waiting[0], order[waiting[0][1]] - order[waiting[0][0]]
@@ -47,7 +47,7 @@ def layers_of(program: Program, table: Role) -> list[Layers]:
     return found
 
 
-def _rows(program: Program, table: Role) -> Iterable[Names]:
+def stacks_of(program: Program, table: Role) -> Iterable[Names]:
     """Return the names of the arrays of each stack that any function takes."""
     role = {Role.GRADIENT: Role.PARAMETER}
     found: dict[Names, None] = {}

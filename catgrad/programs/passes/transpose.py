@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from catgrad.ops.contract import Contract
 from catgrad.ops.reduce import Broadcast, Sum
+from catgrad.ops.scan import Scan
 from catgrad.ops.shape import Permute
+from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.passes import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import Port, Role
-from catgrad.programs.program import Apply, Function, Program
+from catgrad.programs.program import Apply, Function, Nested, Program
 from catgrad.terms.state import Slot
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
-
-SWAP = Permute((1, 0))
 
 WEIGHTS = (Role.PARAMETER, Role.BUFFER)
 """The tables of weights: buffers are those of frozen layers."""
@@ -27,31 +27,82 @@ def stored(program: Program, names: Collection[str]) -> Program:
     """Store the matrices with these names transposed: W becomes Wᵀ, in tables, arguments and results.
 
     A product reads Wᵀ with its labels reversed, and elementwise operations apply to it as they are, so that
-    an update by a gradient needs no copy; other operations read a transposed copy.
+    an update by a gradient needs no copy; other operations read a transposed copy. Rows of one stack are all
+    transposed, or none is.
     """
 
     def turned(slot: Slot) -> Slot:
         return replace(slot, type=_reversed(slot.type)) if slot.name in names else slot
 
+    def port(port: Port) -> Port:
+        return replace(port, type=_reversed(port.type)) if _is_stored(port, names) else port
+
+    def transposed(function: Function) -> Function:
+        places = ([k for k, p in enumerate(ports) if _is_stored(p, names)] for ports in _ports(function))
+        changed = Transposition(function, *places).function()
+        inputs, outputs = (tuple(map(port, ports)) for ports in _ports(function))
+        return replace(changed, inputs=inputs, outputs=outputs)
+
     tables = {role: tuple(map(turned, slots)) for role, slots in program.tables.items()}
-    return replace(program, tables=tables).map(lambda function: Transposition(function, names).function())
+    return replace(program, tables=tables).map(transposed)
+
+
+def _ports(function: Function) -> tuple[Sequence[Port], Sequence[Port]]:
+    return function.inputs, function.outputs
+
+
+def _is_stored(port: Port, names: Collection[str]) -> bool:
+    return port.role.is_table and port.name in names
 
 
 def readings(function: Function, block: int = 1) -> Iterator[tuple[str, bool | None]]:
     """List the reads of weights: true for a matrix with the terms of a product in columns, false in rows.
 
     Weights are parameters and buffers. None stands for another read, for rows of terms that are no multiple
-    of a block, and for a new value.
+    of a block, and for a new value. Loops over stacks of weights read each.
     """
-    names = {v: p.name for v, p in zip(function.arguments, function.inputs, strict=True) if p.role in WEIGHTS}
+    ports = zip(function.arguments, function.inputs, strict=True)
+    names = {value: (port.name,) for value, port in ports if port.role in WEIGHTS}
     for value, port in zip(function.results, function.outputs, strict=True):
-        read, replaced = names.get(value), port.name if port.role in WEIGHTS else None
+        read, replaced = names.get(value, (None,))[0], port.name if port.role in WEIGHTS else None
         if read != replaced:
             yield from ((name, None) for name in (read, replaced) if name is not None)
+    yield from _readings(function, names, block)
+
+
+def _readings(
+    function: Function, names: Mapping[int, tuple[str, ...]], block: int
+) -> Iterator[tuple[str, bool | None]]:
+    """List the reads of values that are weights, or stacks of them, in a function or in the body of a loop."""
+    known = dict(names)
     for apply in function.body:
+        if isinstance(apply.op, Stack) and known.keys() >= {*apply.inputs}:
+            known[apply.outputs[0]] = tuple(name for value in apply.inputs for name in known[value])
+            continue
+        inside = _inside(apply)
+        if any(len(known.get(value, ())) > 1 for value in inside.values()):
+            body = apply.op.functions[0]
+            weights = {inner: known[value] for inner, value in inside.items() if value in known}
+            yield from _readings(body, weights, block)
+            yield from ((name, None) for value in body.results for name in weights.get(value, ()))
+        else:
+            inside = {}
         for place, value in enumerate(apply.inputs):
-            if value in names:
-                yield names[value], _has_columns_of_terms(function, apply, place, block)
+            if value in known and value not in inside.values():
+                reading = _has_columns_of_terms(function, apply, place, block)
+                yield from ((name, reading) for name in known[value])
+
+
+def _inside(apply: Apply) -> dict[int, int]:
+    """Map rows and loop invariants of a loop of straight-line code to the values that it reads."""
+    op: Any = apply.op
+    if not (isinstance(op, Nested) and isinstance(op.op, Scan)):
+        return {}
+    (body,) = op.functions
+    if any(isinstance(each.op, Nested) for each in body.body):
+        return {}
+    carried = op.op.carried
+    return dict(zip(body.arguments[carried:], apply.inputs[carried:], strict=True))
 
 
 def _has_columns_of_terms(function: Function, apply: Apply, place: int, block: int) -> bool | None:
@@ -70,54 +121,40 @@ def _has_columns_of_terms(function: Function, apply: Apply, place: int, block: i
 
 
 class Transposition:
-    """Transposition of matrices in one function; `turned` are the values that hold transposed matrices."""
+    """Transposition of matrices in one function, or in the body of a loop.
 
-    def __init__(self, function: Function, names: Collection[str]) -> None:
-        self.names = names
-        taken = self._places(function.inputs, function.arguments)
-        types = [_reversed(t) if v in taken else t for v, t in enumerate(function.types)]
+    `taken` and `returned` are the positions of arguments that are transposed, and of results that are to be;
+    `turned` are the values that hold transposed matrices, or stacks of them.
+    """
+
+    def __init__(self, function: Function, taken: Collection[int], returned: Collection[int]) -> None:
+        self.returned, self.turned = returned, {function.arguments[k] for k in taken}
+        types = [_reversed(t) if v in self.turned else t for v, t in enumerate(function.types)]
         self.old, self.given = function, replace(function, types=tuple(types))
-        self.turned, self.wanted = {*taken}, self._wanted()
+        self.wanted = _wanted(function, {function.results[k] for k in returned})
         self.copies: dict[int, int] = {}
 
     def function(self) -> Function:
         """Return the function on transposed matrices."""
         if not self.turned and not self.wanted:
             return self.old
-        function = Rewriter(self.given).sweep(self._rule)
-        body, types, results = list(function.body), list(function.types), list(function.results)
-        for place, port in enumerate(function.outputs):
-            if (results[place] in self.turned) is not self._is_stored(port):
-                types.append(_reversed(types[results[place]]))
-                body.append(Apply(SWAP, (results[place],), (len(types) - 1,)))
-                results[place] = len(types) - 1
-        inputs, outputs = (tuple(map(self._port, ports)) for ports in (function.inputs, function.outputs))
-        return prune.apply(
-            replace(
-                function, body=tuple(body), types=tuple(types), results=tuple(results),
-                inputs=inputs, outputs=outputs,
-            )
-        )  # fmt: skip
-
-    def _is_stored(self, port: Port) -> bool:
-        return port.role.is_table and port.name in self.names
-
-    def _port(self, port: Port) -> Port:
-        return replace(port, type=_reversed(port.type)) if self._is_stored(port) else port
-
-    def _places(self, ports: Collection[Port], values: Collection[int]) -> set[int]:
-        return {value for port, value in zip(ports, values, strict=True) if self._is_stored(port)}
-
-    def _wanted(self) -> set[int]:
-        """Collect the values from which new elements of stored matrices are computed elementwise."""
-        wanted = self._places(self.old.outputs, self.old.results)
-        for apply in reversed(self.old.body):
-            if apply.op.elementwise and wanted.intersection(apply.outputs):
-                wanted.update(apply.inputs)
-        return wanted
+        rewriter = Rewriter(self.given)
+        function = rewriter.sweep(self._rule)
+        results = list(function.results)
+        for place, value in enumerate(results):
+            if (value in self.turned) is not (place in self.returned):
+                results[place] = rewriter.apply(_swap(rewriter.types[value]), value)
+        changed = replace(function, body=tuple(rewriter.body), types=tuple(rewriter.types))
+        return prune.apply(replace(changed, results=tuple(results)))
 
     def _rule(self, rewriter: Rewriter, apply: Apply) -> Values | None:
         op: Any = apply.op
+        if isinstance(op, Stack):
+            return self._stack(rewriter, apply)
+        if isinstance(op, Unstack) and apply.inputs[0] in self.turned:
+            return self._kept(rewriter, apply, apply.outputs)
+        if inside := _inside(apply):
+            return self._loop(rewriter, apply, inside)
         are_turned = [value in self.turned for value in apply.inputs]
         is_wanted = apply.outputs[0] in self.wanted and len(rewriter.types[apply.outputs[0]].shape) == 2
         if not is_wanted and not any(are_turned):
@@ -142,6 +179,37 @@ class Transposition:
         rewriter.keep(apply._replace(inputs=tuple(self._natural(rewriter, v) for v in apply.inputs)))
         return apply.outputs
 
+    def _stack(self, rewriter: Rewriter, apply: Apply) -> Values | None:
+        is_wanted = apply.outputs[0] in self.wanted and rewriter.types[apply.outputs[0]].rank == 3
+        if not is_wanted and not self.turned.issuperset(apply.inputs):
+            rewriter.keep(apply._replace(inputs=tuple(self._natural(rewriter, v) for v in apply.inputs)))
+            return apply.outputs
+        return self._turn(rewriter, apply.op, *(self._turned(rewriter, v) for v in apply.inputs))
+
+    def _loop(self, rewriter: Rewriter, apply: Apply, inside: Mapping[int, int]) -> Values:
+        """Transpose in a loop: rows and loop invariants as they are, and rows that are wanted."""
+        op: Any = apply.op
+        (body,) = op.functions
+        carried = op.op.carried
+        taken = [k for k, v in enumerate(body.arguments) if inside.get(v) in self.turned]
+        returned = [
+            k
+            for k, v in enumerate(apply.outputs)
+            if k >= carried and v in self.wanted and rewriter.types[v].rank == 3
+        ]
+        changed = Nested(op.op, (Transposition(body, taken, returned).function(),))
+        carries = tuple(self._natural(rewriter, v) for v in apply.inputs[:carried])
+        changed_apply = Apply(changed, (*carries, *apply.inputs[carried:]), apply.outputs)
+        return self._kept(rewriter, changed_apply, [apply.outputs[k] for k in returned])
+
+    def _kept(self, rewriter: Rewriter, apply: Apply, turned: Collection[int]) -> Values:
+        """Keep an operation some of whose results are transposed."""
+        for value in turned:
+            rewriter.types[value] = _reversed(rewriter.types[value])
+        self.turned.update(turned)
+        rewriter.keep(apply)
+        return apply.outputs
+
     def _turn(self, rewriter: Rewriter, op: Any, *inputs: int) -> Values:
         made = rewriter.apply(op, *inputs)
         self.turned.add(made)
@@ -155,11 +223,34 @@ class Transposition:
 
     def _swapped(self, rewriter: Rewriter, value: int) -> int:
         if value not in self.copies:
-            self.copies[value] = rewriter.apply(SWAP, value)
+            self.copies[value] = rewriter.apply(_swap(rewriter.types[value]), value)
             if value not in self.turned:
                 self.turned.add(self.copies[value])
         return self.copies[value]
 
 
+def _wanted(function: Function, results: Collection[int]) -> set[int]:
+    """Collect the values from which new elements of stored matrices are computed elementwise."""
+    wanted = {*results}
+    for apply in reversed(function.body):
+        if wanted.isdisjoint(apply.outputs):
+            continue
+        if apply.op.elementwise or isinstance(apply.op, (Stack, Unstack)):
+            wanted.update(apply.inputs)
+        elif inside := _inside(apply):
+            body, carried = apply.op.functions[0], apply.op.op.carried
+            rows = zip(apply.outputs[carried:], body.results[carried:], strict=True)
+            found = _wanted(body, {inner for value, inner in rows if value in wanted})
+            wanted.update(value for inner, value in inside.items() if inner in found)
+    return wanted
+
+
+def _swap(type: NdArrayType) -> Permute:
+    """Return the transposition of matrices, which may be stacked."""
+    first = range(type.rank - 2)
+    return Permute((*first, type.rank - 1, type.rank - 2))
+
+
 def _reversed(type: NdArrayType) -> NdArrayType:
-    return type.with_shape(type.shape[::-1])
+    """Return the type of transposed matrices, which may be stacked."""
+    return type.with_shape((*type.shape[:-2], *type.shape[:-3:-1]))
