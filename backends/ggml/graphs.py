@@ -15,7 +15,7 @@ from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter, Lines
-from catgrad.printing.statements import Line
+from catgrad.printing.statements import Line, Statement
 from catgrad.programs.passes import prune
 from catgrad.programs.program import Apply, Function
 from catgrad.programs.stages import stages, with_copies
@@ -39,7 +39,7 @@ class Graph:
     """Statements that build a graph, the tensors kept after it is computed, and those it replaces."""
 
     name: str
-    lines: tuple[Line | LayerLines, ...]
+    lines: tuple[Line, ...]
     kept: Pairs
     updates: Pairs
     is_constant: bool
@@ -99,8 +99,11 @@ class Planner(FunctionPrinter):
         return [self.slot(function.names.get(value) or other, function.types[value]) for value in values]
 
     def nodes(self, function: Function, arguments: Sequence[str]) -> tuple[tuple[Line, ...], str]:
-        """Print the statements of a block of nodes, and its result."""
-        lines, (result,) = Lines(self, function, arguments).print()
+        """Print the statements of a block of nodes, and the expression of its result."""
+        names = {value: name for value, name in function.names.items() if value not in function.results}
+        lines, (result,) = Lines(self, replace(function, names=names), arguments).print()
+        if lines and isinstance(last := lines[-1], Statement) and last.targets == (result,):
+            return lines[:-1], last.expression
         return lines, result
 
     def steps(
@@ -153,7 +156,11 @@ class Planner(FunctionPrinter):
             for (place, value), text in zip(updates.items(), texts[len(kept) :], strict=True)
             if value not in printer.replaced
         ]
-        layers = [(place, text, _length(function.types[value])) for place, value, text in pairs if isinstance(place, Column)]
+        layers = [
+            (place, text, _length(function.types[value]))
+            for place, value, text in pairs
+            if isinstance(place, Column)
+        ]
         graph = Graph(
             self.namer.fresh(name), (*lines, *self._replacing(layers)),
             tuple((members[v], text) for v, text in zip(kept, texts, strict=False)),
@@ -169,7 +176,7 @@ class Planner(FunctionPrinter):
         for count in dict.fromkeys(count for _, _, count in updates):
             index = self.namer.scope().fresh("layer")
             pairs = [(row(place, index), row(text, index)) for place, text, each in updates if each == count]
-            yield LayerLines(index, str(count), updates=tuple(pairs))
+            yield LayerLines(index, str(count), False, (), (), (), (), (), False, True, updates=tuple(pairs))
 
     def _nested(self, function: Function, apply: Apply, members: dict[int, str]) -> Step:
         op: Any = apply.op
@@ -207,7 +214,8 @@ def _length(type: NdArrayType) -> int:
 
 def _count(function: Function) -> int:
     """Count operations and their operands, those of loops over layers in each iteration."""
-    return sum(
-        _count(each.op.function) * each.op.loop.length if isinstance(each.op, LayerLoop) else 1 + len(each.inputs)
-        for each in function.body
-    )
+    total = 0
+    for op, inputs, _ in function.body:
+        (length,) = numbers((op.loop.length,)) if isinstance(op, LayerLoop) else (1,)
+        total += length * _count(op.function) if isinstance(op, LayerLoop) else 1 + len(inputs)
+    return total

@@ -95,6 +95,8 @@ def is_free(op: Op) -> bool:
 def _with_loops(function: Function) -> Function:
     """Replace loops over lists by operations, and give them lists for arrays."""
     rewriter, lists = Rewriter(function), lists_in(function)
+    results = zip(function.results, function.outputs, strict=False)
+    replacing = {value: f"new.{port.name}" for value, port in results if port.rows and port.role.is_table}
 
     def listed(value: int) -> int:
         if value not in lists:
@@ -116,7 +118,10 @@ def _with_loops(function: Function) -> Function:
             carries, rows_read, constants = op.op.parts(inputs)
             inputs = (*carries, *map(listed, rows_read), *constants)
             lists.update(outputs[op.op.carried :])
-            rewriter.keep(Apply(LayerLoop(op.op, optimise(op.functions[0])), inputs, outputs))
+            body = optimise(op.functions[0])
+            names = {v: replacing[y] for v, y in zip(body.results, outputs, strict=True) if y in replacing}
+            body = replace(body, names={**names, **body.names})
+            rewriter.keep(Apply(LayerLoop(op.op, body), inputs, outputs))
         else:
             inside = Nested(op.op, tuple(map(_with_loops, op.functions)))
             rewriter.keep(Apply(inside, inputs, outputs))

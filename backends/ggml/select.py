@@ -89,9 +89,7 @@ NODES: Mapping[str, Condition] = {
 """For each operation that ggml has, at which attributes and types."""
 
 
-def selected(
-    function: Function, hosts: HostFunctions, kernels: bool, loop: Layers | None = None
-) -> Function:
+def selected(function: Function, hosts: HostFunctions, kernels: bool, loop: Layers | None = None) -> Function:
     """Replace each cone by a call of a function in C, in nested blocks too; single fast nodes stay.
 
     Without `kernels`, operations on elements stay nodes. The function may be the body of a `loop`.

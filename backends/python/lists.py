@@ -139,9 +139,7 @@ def with_lists(function: Function, takes: Callable[[Nested], bool] = lambda nest
     return replace(function, body=tuple(body), results=results, types=tuple(types))
 
 
-def _over_lists(
-    apply: Apply, lists: set[int], wanted: set[int], takes: Callable[[Nested], bool]
-) -> Apply:
+def _over_lists(apply: Apply, lists: set[int], wanted: set[int], takes: Callable[[Nested], bool]) -> Apply:
     """Return a loop as one over lists if it reads or fills any, and other operations unchanged."""
     if not isinstance(apply.op, Nested):
         return apply

@@ -36,20 +36,32 @@ class Cones:
         self.roots = {place: place if root in wide else root for place, root in self.roots.items()}
 
     def at(self, root: int, result: int) -> Cone:
-        """Return the cone that ends with the operation at this place, for one of its results."""
-        body = self.function.body
-        places = {place for place, end in self.roots.items() if end == root}
-        inputs: dict[int, None] = {}
-        pending = [value for place in sorted(places) for value in body[place].inputs]
+        """Return the cone that ends with the operation at this place, for one of its results.
+
+        Its order is that of a depth-first search, so that equal cones are equal wherever they are.
+        """
+        body, inputs, visited = self.function.body, dict[int, None](), dict[int, None]()
+        pending = [result]
         while pending:
-            value = pending.pop(0)
+            value = pending[-1]
             place = self.place.get(value, OUTSIDE)
-            if place != OUTSIDE and self.free(body[place]) and place not in self.roots:
-                places.add(place)
-                pending.extend(body[place].inputs)
-            elif place not in places:
+            if not self._belongs(place, root):
                 inputs[value] = None
-        return Cone(tuple(body[place] for place in sorted(places)), tuple(inputs), result)
+                pending.pop()
+                continue
+            missing = [v for v in body[place].inputs if v not in inputs and self.place.get(v) not in visited]
+            if place not in visited and missing:
+                pending += missing[::-1]
+            else:
+                visited[place] = None
+                pending.pop()
+        return Cone(tuple(body[place] for place in visited), tuple(inputs), result)
+
+    def _belongs(self, place: int, root: int) -> bool:
+        """Tell whether the operation at a place is one of a cone, or free for all of them."""
+        if place in self.roots:
+            return self.roots[place] == root
+        return place != OUTSIDE and self.free(self.function.body[place])
 
     def _roots(self) -> dict[int, int]:
         """Map the place of each operation of a cone to that of the last."""

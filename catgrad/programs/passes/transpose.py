@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from catgrad.ops.contract import Contract
 from catgrad.ops.reduce import Broadcast, Sum
@@ -73,7 +73,7 @@ def readings(function: Function, block: int = 1) -> Iterator[tuple[str, bool | N
 def _readings(
     function: Function, names: Mapping[int, tuple[str, ...]], block: int
 ) -> Iterator[tuple[str, bool | None]]:
-    """List the reads of values that are weights, or stacks of them, in a function or in the body of a loop."""
+    """List the reads of weights, or of stacks of them, in a function or in the body of a loop."""
     known = dict(names)
     for apply in function.body:
         if isinstance(apply.op, Stack) and known.keys() >= {*apply.inputs}:
@@ -81,10 +81,9 @@ def _readings(
             continue
         inside = _inside(apply)
         if any(len(known.get(value, ())) > 1 for value in inside.values()):
-            body = apply.op.functions[0]
             weights = {inner: known[value] for inner, value in inside.items() if value in known}
-            yield from _readings(body, weights, block)
-            yield from ((name, None) for value in body.results for name in weights.get(value, ()))
+            yield from _readings(_body(apply), weights, block)
+            yield from ((name, None) for value in _body(apply).results for name in weights.get(value, ()))
         else:
             inside = {}
         for place, value in enumerate(apply.inputs):
@@ -95,14 +94,25 @@ def _readings(
 
 def _inside(apply: Apply) -> dict[int, int]:
     """Map rows and loop invariants of a loop of straight-line code to the values that it reads."""
-    op: Any = apply.op
-    if not (isinstance(op, Nested) and isinstance(op.op, Scan)):
+    if not (isinstance(apply.op, Nested) and isinstance(apply.op.op, Scan)):
         return {}
-    (body,) = op.functions
+    body = _body(apply)
     if any(isinstance(each.op, Nested) for each in body.body):
         return {}
-    carried = op.op.carried
-    return dict(zip(body.arguments[carried:], apply.inputs[carried:], strict=True))
+    return dict([*zip(body.arguments, apply.inputs, strict=True)][_carried(apply) :])
+
+
+def _body(apply: Apply) -> Function:
+    """Return the body of a loop."""
+    op: Any = apply.op
+    (body,) = op.functions
+    return cast(Function, body)
+
+
+def _carried(apply: Apply) -> int:
+    """Return the number of carries of a loop."""
+    op: Any = apply.op
+    return cast(int, op.op.carried)
 
 
 def _has_columns_of_terms(function: Function, apply: Apply, place: int, block: int) -> bool | None:
@@ -189,8 +199,7 @@ class Transposition:
     def _loop(self, rewriter: Rewriter, apply: Apply, inside: Mapping[int, int]) -> Values:
         """Transpose in a loop: rows and loop invariants as they are, and rows that are wanted."""
         op: Any = apply.op
-        (body,) = op.functions
-        carried = op.op.carried
+        body, carried = _body(apply), _carried(apply)
         taken = [k for k, v in enumerate(body.arguments) if inside.get(v) in self.turned]
         returned = [
             k
@@ -238,9 +247,8 @@ def _wanted(function: Function, results: Collection[int]) -> set[int]:
         if apply.op.elementwise or isinstance(apply.op, (Stack, Unstack)):
             wanted.update(apply.inputs)
         elif inside := _inside(apply):
-            body, carried = apply.op.functions[0], apply.op.op.carried
-            rows = zip(apply.outputs[carried:], body.results[carried:], strict=True)
-            found = _wanted(body, {inner for value, inner in rows if value in wanted})
+            rows = [*zip(apply.outputs, _body(apply).results, strict=True)][_carried(apply) :]
+            found = _wanted(_body(apply), {inner for value, inner in rows if value in wanted})
             wanted.update(value for inner, value in inside.items() if inner in found)
     return wanted
 
