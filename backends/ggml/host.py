@@ -86,8 +86,8 @@ class HostFunctions:
         passed += [NdArrayType((Dim(size), 0)) for size in untold(everything, passed)]
         op = next(apply.op for apply in cone.body if cone.result in apply.outputs)
         arguments = Namer([*self.target.dialect.reserved, *symbols(everything)])
-        known = [function.names.get(value, "x") for value in cone.inputs]
-        names = [arguments.fresh(name) for name in (*known, *["rows"] * (len(passed) - len(known)))]
+        # Arrays of several names are passed, and the text of a kernel, so its rounding, depends on those it has.
+        names = [arguments.fresh("x" if k < len(types) else "rows") for k in range(len(passed))]
         term = self.expand(build(compute, passed))
         name = self.namer.fresh(function.names.get(cone.result) or op.macro.lower())
         return replace(lower(term, name, names), kind=Kind.FUNCTION)
