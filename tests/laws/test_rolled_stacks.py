@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda.machine import MACHINE as CUDA
 
-from catgrad import Dtype, NdArrayType, Task, Term, build, layers, losses, ops, optimisers
+from catgrad import Dtype, NdArrayType, Task, Term, build, emit, layers, losses, ops, optimisers
 from catgrad.functors import Expand, roll
 from catgrad.learn.entries import terms_of
 from catgrad.loops import OPERATIONS, TABLES
@@ -148,6 +148,21 @@ def test_the_number_of_steps_does_not_depend_on_depth(model, optimiser, machine)
     tasks = (replace(task_of(MODELS[model](n), optimiser), rolls=True) for n in (5, 9))
     counts = {len([*every_step(lowered(task, "step", machine).steps)]) for task in tasks}
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("model", ["blocks", "two kinds", "all read"])
+def test_the_lines_of_graphs_do_not_depend_on_depth(model, optimiser):
+    """A graph of ggml is built in loops: more layers are more names in tables, one on a line."""
+    functions = ("predict", "step", "grads", "update")
+    lines = {}
+    for count in (4, 12):
+        artifact = emit(task_of(MODELS[model](count), optimiser), "ggml", functions=functions)
+        slots = [slot.name for table in artifact.program.tables.values() for slot in table]
+        texts = [artifact.text("model.cpp"), artifact.text("model.h"), artifact.text("model_host.c")]
+        every = [line for text in texts for line in text.splitlines()]
+        lines[count] = len([line for line in every if not any(f'"{name}"' in line for name in slots)])
+    assert lines[4] == lines[12]
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
