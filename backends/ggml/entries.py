@@ -58,41 +58,42 @@ class Printer(entries.Printer):
         reserved = (*self.dialect.reserved, *sizes)
         planner, names = Planner(self.dialect, Namer(reserved), sizes), Namer(reserved)
 
-        def passed(port: Port, tensor: str) -> Argument:
+        def passed(first: str, port: Port, tensor: str) -> Argument:
             is_member = port.role is Role.GRADIENT
-            name = self._member(port) if is_member else names.fresh(port.label or tensor)
+            name = self._member(first, port) if is_member else names.fresh(port.label or tensor)
             return Argument.of(name, port, planner.size, tensor=tensor, rows=port.rows)
 
         taken, returned = self._ports(function.inputs), self._ports(function.outputs)
         given = [
-            self._place(p) if p.role.is_table else planner.slot(p.label or "x", p.type, p.rows) for p in taken
+            self._place(first, p) if p.role.is_table else planner.slot(p.label or "x", p.type, p.rows)
+            for first, p in taken
         ]
-        targets = {k: self._place(p) for k, p in enumerate(returned) if p.role.is_table}
+        targets = {k: self._place(*pair) for k, pair in enumerate(returned) if pair[1].role.is_table}
         lists = selected(layered(function, self.runs), self.hosts, self.kernels)
         steps, made = planner.steps(lists, given, targets)
-        inputs = [passed(p, x) for p, x in zip(taken, given, strict=True) if not p.role.is_table]
-        ports = (port for port in returned if not port.role.is_table)
-        outputs = [passed(port, tensor) for port, tensor in zip(ports, made, strict=True)]
+        inputs = [passed(*pair, x) for pair, x in zip(taken, given, strict=True) if not pair[1].role.is_table]
+        others = (pair for pair in returned if not pair[1].role.is_table)
+        outputs = [passed(*pair, tensor) for pair, tensor in zip(others, made, strict=True)]
         name = self.classes.fresh("".join(part.capitalize() for part in function.name.split("_")))
         return GgmlFunction.of(
             function, inputs, outputs, planner.size, class_name=name, planner=planner, steps=steps
         )
 
-    def _ports(self, ports: Sequence[Port]) -> list[Port]:
-        """List the ports with those of equal layers as one, by the name of the first."""
-        return [replace(port, name=ports[rows[0]].name) for rows, port in columns(ports, self.runs)]
+    def _ports(self, ports: Sequence[Port]) -> list[tuple[str, Port]]:
+        """List the ports with those of equal layers as one, and the name of each or of its first array."""
+        return [(ports[rows[0]].name, port) for rows, port in columns(ports, self.runs)]
 
-    def _member(self, port: Port) -> str:
+    def _member(self, first: str, port: Port) -> str:
         """Name an array of a table, or that of each layer."""
-        _, identifier, layers, name = self.arrays[port.name]
+        _, identifier, layers, name = self.arrays[first]
         return Column(layers.identifier, name) if port.rows and layers else identifier
 
-    def _place(self, port: Port) -> str:
+    def _place(self, first: str, port: Port) -> str:
         """Name the tensor of an array of a table, or that of each layer."""
-        member, found = self.dialect.macros["member"], self._member(port)
+        found, member = self._member(first, port), self.dialect.macros["member"]
         if isinstance(found, Column):
             return Column(member(port.role, found.layers), found.member)
-        return member(port.role, found)
+        return str(member(port.role, found))
 
 
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:

@@ -86,7 +86,7 @@ class HostFunctions:
         passed += [NdArrayType((Dim(size), 0)) for size in untold(everything, passed)]
         op = next(apply.op for apply in cone.body if cone.result in apply.outputs)
         arguments = Namer([*self.target.dialect.reserved, *symbols(everything)])
-        # Arrays of several names are passed, and the text of a kernel, so its rounding, depends on those it has.
+        # Arrays of several names are passed; the text of a kernel, so its rounding, depends on names.
         names = [arguments.fresh("x" if k < len(types) else "rows") for k in range(len(passed))]
         term = self.expand(build(compute, passed))
         name = self.namer.fresh(function.names.get(cone.result) or op.macro.lower())

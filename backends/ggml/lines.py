@@ -11,6 +11,7 @@ from catgrad.printing.printer import FunctionPrinter, Lines
 from catgrad.printing.statements import Loop, Stack
 from catgrad.programs.program import Apply, Function
 
+from ..python.lists import Row
 from .lists import LISTS
 from .nodes import Fused, LayerLoop
 
@@ -48,6 +49,11 @@ class GraphLines(Lines):
     def _apply(self, apply: Apply) -> None:
         if isinstance(apply.op, LayerLoop):
             self._layers(apply.op, apply)
+            return
+        if isinstance(apply.op, Row):
+            [(x,), (y,)] = apply.inputs, apply.outputs
+            self.text[y] = self.dialect.macros["row"](self.text[x][0], apply.op.place), ATOM, 0
+            self.mentions[y] = self.mentions[x]
             return
         count = len(self.lines)
         super()._apply(apply)

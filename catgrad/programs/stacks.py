@@ -34,7 +34,7 @@ class Layers:
 def layers_of(program: Program, table: Role) -> list[Layers]:
     """Find the layers of a table: arrays that loops take rows from, and that follow each other there."""
     order = {slot.name: k for k, slot in enumerate(program.tables.get(table, ()))}
-    waiting = sorted(stacks_of(program, table), key=lambda names: order[names[0]])
+    waiting = sorted(_disjoint(stacks_of(program, table)), key=lambda names: order[names[0]])
     found = []
     while waiting:
         first, width = waiting[0], order[waiting[0][1]] - order[waiting[0][0]]
@@ -45,6 +45,15 @@ def layers_of(program: Program, table: Role) -> list[Layers]:
         if alike and places == expected:
             found.append(Layers(*_names(arrays), tuple(arrays)))
     return found
+
+
+def _disjoint(stacks: Iterable[Names]) -> Iterator[Names]:
+    """Yield stacks that do not overlap, the longest first: a loop may leave out the first layers."""
+    taken = set[str]()
+    for names in sorted(stacks, key=lambda names: -len(names)):
+        if taken.isdisjoint(names):
+            taken.update(names)
+            yield names
 
 
 def stacks_of(program: Program, table: Role) -> Iterable[Names]:

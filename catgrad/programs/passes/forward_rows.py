@@ -31,7 +31,7 @@ def _forward(rewriter: Rewriter, apply: Apply) -> Values | None:
     if not instead:
         return None
     kept = [k for k, value in enumerate(outputs) if value not in instead]
-    results, ports = (tuple(each[k] for k in kept) for each in (body.results, body.outputs))
+    results, ports = tuple(body.results[k] for k in kept), tuple(body.outputs[k] for k in kept)
     narrow = replace(body, results=results, outputs=ports)
     rewriter.keep(Apply(Nested(op.op, (narrow,)), inputs, tuple(outputs[k] for k in kept)))
     return tuple(instead.get(value, value) for value in outputs)

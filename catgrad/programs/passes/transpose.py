@@ -79,7 +79,7 @@ def _readings(
         if isinstance(apply.op, Stack) and known.keys() >= {*apply.inputs}:
             known[apply.outputs[0]] = tuple(name for value in apply.inputs for name in known[value])
             continue
-        inside = _inside(apply)
+        inside = _inside(apply) or {}
         if any(len(known.get(value, ())) > 1 for value in inside.values()):
             weights = {inner: known[value] for inner, value in inside.items() if value in known}
             yield from _readings(_body(apply), weights, block)
@@ -92,13 +92,13 @@ def _readings(
                 yield from ((name, reading) for name in known[value])
 
 
-def _inside(apply: Apply) -> dict[int, int]:
-    """Map rows and loop invariants of a loop of straight-line code to the values that it reads."""
+def _inside(apply: Apply) -> dict[int, int] | None:
+    """Map rows and loop invariants of a loop of straight-line code to what it reads; None for others."""
     if not (isinstance(apply.op, Nested) and isinstance(apply.op.op, Scan)):
-        return {}
+        return None
     body = _body(apply)
     if any(isinstance(each.op, Nested) for each in body.body):
-        return {}
+        return None
     return dict([*zip(body.arguments, apply.inputs, strict=True)][_carried(apply) :])
 
 
@@ -163,7 +163,7 @@ class Transposition:
             return self._stack(rewriter, apply)
         if isinstance(op, Unstack) and apply.inputs[0] in self.turned:
             return self._kept(rewriter, apply, apply.outputs)
-        if inside := _inside(apply):
+        if (inside := _inside(apply)) is not None:
             return self._loop(rewriter, apply, inside)
         are_turned = [value in self.turned for value in apply.inputs]
         is_wanted = apply.outputs[0] in self.wanted and len(rewriter.types[apply.outputs[0]].shape) == 2
@@ -189,12 +189,11 @@ class Transposition:
         rewriter.keep(apply._replace(inputs=tuple(self._natural(rewriter, v) for v in apply.inputs)))
         return apply.outputs
 
-    def _stack(self, rewriter: Rewriter, apply: Apply) -> Values | None:
-        is_wanted = apply.outputs[0] in self.wanted and rewriter.types[apply.outputs[0]].rank == 3
-        if not is_wanted and not self.turned.issuperset(apply.inputs):
-            rewriter.keep(apply._replace(inputs=tuple(self._natural(rewriter, v) for v in apply.inputs)))
-            return apply.outputs
-        return self._turn(rewriter, apply.op, *(self._turned(rewriter, v) for v in apply.inputs))
+    def _stack(self, rewriter: Rewriter, apply: Apply) -> Values:
+        if self.turned.issuperset(apply.inputs):
+            return self._turn(rewriter, apply.op, *apply.inputs)
+        rewriter.keep(apply._replace(inputs=tuple(self._natural(rewriter, v) for v in apply.inputs)))
+        return apply.outputs
 
     def _loop(self, rewriter: Rewriter, apply: Apply, inside: Mapping[int, int]) -> Values:
         """Transpose in a loop: rows and loop invariants as they are, and rows that are wanted."""
@@ -246,7 +245,7 @@ def _wanted(function: Function, results: Collection[int]) -> set[int]:
             continue
         if apply.op.elementwise or isinstance(apply.op, (Stack, Unstack)):
             wanted.update(apply.inputs)
-        elif inside := _inside(apply):
+        elif (inside := _inside(apply)) is not None:
             rows = [*zip(apply.outputs, _body(apply).results, strict=True)][_carried(apply) :]
             found = _wanted(_body(apply), {inner for value, inner in rows if value in wanted})
             wanted.update(value for inner, value in inside.items() if inner in found)
