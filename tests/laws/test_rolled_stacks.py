@@ -10,6 +10,7 @@ from catgrad.backends.cuda.machine import MACHINE as CUDA
 
 from catgrad import Dtype, NdArrayType, Task, Term, build, emit, layers, losses, ops, optimisers
 from catgrad.functors import Expand, roll
+from catgrad.learn.adapters import adapters_only
 from catgrad.learn.entries import terms_of
 from catgrad.loops import OPERATIONS, TABLES
 from catgrad.loops.compile import compile_kernels
@@ -17,8 +18,10 @@ from catgrad.loops.ir.steps import every_step
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.reference import run
 from catgrad.ops.scan import Scan
+from catgrad.ops.shape import Permute
+from catgrad.programs.passes import transpose
 from catgrad.programs.ports import Role
-from catgrad.programs.program import evaluate, lower, operations
+from catgrad.programs.program import Nested, applications, evaluate, lower, operations
 from catgrad.programs.stacks import layers_of, stacks_of
 from catgrad.terms.term import edges, identity
 from tests.kernels import SCALARS, VECTORS, prepared
@@ -173,6 +176,31 @@ def test_loops_need_no_more_memory(model, optimiser):
     plain = task_of(MODELS[model](8), optimiser)
     sizes = [planned(lowered(task, "step", VECTORS)).total for task in (plain, replace(plain, rolls=True))]
     assert sizes[1] <= sizes[0]
+
+
+def test_updates_of_matrices_that_are_stored_transposed_copy_nothing_in_loops():
+    program = emit(task_of(blocks(4), "sgd"), "ggml").program
+    names = {slot.name for slot in program.tables[Role.PARAMETER] if slot.type.rank == 2}
+    step = transpose.stored(program, names)["step"]
+    assert any(isinstance(each.op, Nested) for each in step.body)
+    assert not any(each.op == Permute((1, 0)) for each in applications(step))
+
+
+def test_loops_return_no_rows_that_they_read():
+    each = (
+        layers.residual(
+            layers.layer_norm(PLACES, FEATURES, name=f"{k}.norm")
+            >> layers.lora(PLACES, FEATURES, FEATURES, 2, 4.0, f"{k}.map")
+            >> layers.tanh(X)
+        )
+        for k in range(4)
+    )
+    task = Task(layers.sequential(*each), adapters_only(optimisers.sgd(0.1)), losses.mse)
+    loops = [each for each in emit(task, "ggml").program["step"].body if isinstance(each.op, Nested)]
+    assert loops
+    for loop in loops:
+        (body,) = loop.op.functions
+        assert {*loop.op.op.parts(body.arguments)[1]}.isdisjoint(body.results)
 
 
 def test_a_table_has_the_longest_of_stacks_that_overlap():
