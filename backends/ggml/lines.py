@@ -70,7 +70,7 @@ class GraphLines(Lines):
         named = {v: self._name(v, body, new[v]) for v in new if v not in self.replaced}
         names = dict(zip(named, self.assigned([*named], [*named.values()]), strict=True))
         outside, printer.namer = printer.namer, printer.namer.scope()
-        index = printer.namer.fresh("layer")
+        index, types, old = printer.namer.fresh("layer"), self.function.types, body.arguments[: loop.carried]
         rows = {v: row(names.get(v) or self.replaced[v], index) for v in filled}
         inside = (*(names[v] for v in carries), *(row(x, index) for x in lists), *constants)
         block = GraphLines(printer, body, inside)
@@ -78,29 +78,22 @@ class GraphLines(Lines):
         block.places = {new[v]: rows[v] for v in filled[::-1] if v in names and new[v] in made}
         lines, results = block.print()
         printer.namer = outside
-        texts, types = dict(zip(apply.outputs, results, strict=True)), self.function.types
-        old = body.arguments[: loop.carried]
-        self.lines.append(
-            LayerLines(
-                index,
-                str(loop.length),
-                loop.backwards,
-                carries=tuple((names[v], x, types[v]) for v, x in zip(carries, first, strict=True)),
-                rows=(),
-                lines=lines,
-                stacks=tuple(
-                    Stack(names[v], "" if rows[v] == texts[v] else texts[v], "", types[v])
-                    for v in filled
-                    if v in names
-                ),
-                renewed=tuple((names[v], texts[v]) for v in carries if names[v] != texts[v]),
-                simultaneous=any(
-                    not block.mentions[new[v]].isdisjoint(old[:i]) for i, v in enumerate(carries)
-                ),
-                always_runs=True,
-                updates=tuple((rows[v], texts[v]) for v in filled if v in self.replaced),
-            )
+        texts = dict(zip(apply.outputs, results, strict=True))
+        values = {v: "" if rows[v] == texts[v] else texts[v] for v in filled}
+        loop_lines = LayerLines(
+            index,
+            str(loop.length),
+            loop.backwards,
+            carries=tuple((names[v], x, types[v]) for v, x in zip(carries, first, strict=True)),
+            rows=(),
+            lines=lines,
+            stacks=tuple(Stack(names[v], values[v], "", types[v]) for v in filled if v in names),
+            renewed=tuple((names[v], texts[v]) for v in carries if names[v] != texts[v]),
+            simultaneous=any(not block.mentions[new[v]].isdisjoint(old[:i]) for i, v in enumerate(carries)),
+            always_runs=True,
+            updates=tuple((rows[v], texts[v]) for v in filled if v in self.replaced),
         )
+        self.lines.append(loop_lines)
 
     def _name(self, value: int, body: Function, result: int) -> str:
         """Name a carry after a loop, or a list, whose row in the body is a result."""
