@@ -29,13 +29,13 @@ LIMITS = {
     "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
+    "split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
     "spaces": {"MAX_PRIVATE_BYTES": 64},
     "split_sums": {
-        "ENOUGH_THREADS": 256, "ENOUGH_BLOCKS": 8, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1,
-        "MIN_PRODUCT_TERMS": 2, "RUN": 2,
+        "ENOUGH_THREADS": 256, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2,
     },
     "threads": {"MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8},
-    "tiles": {"ENOUGH_BLOCKS": 8},
+    "tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 

@@ -10,17 +10,19 @@ from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
 from catgrad.loops.passes.gpu.sorts import rank_sorts
+from catgrad.loops.passes.gpu.split_products import split_products
 from catgrad.loops.passes.gpu.split_sums import split_sums
 from catgrad.loops.passes.gpu.wide import mark_unaligned
 from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.scalars import scalars_first
 
 
-def _passes(fuse: Pass) -> tuple[Pass, ...]:
+def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
     return (
         mark_unaligned,
         rank_sorts,
         gather_scatters,
+        *first,
         split_sums,
         scalars_first,
         fuse,
@@ -31,10 +33,10 @@ def _passes(fuse: Pass) -> tuple[Pass, ...]:
     )
 
 
-GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, launch_side_by_side)
+GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL), split_products), schedule_threads, launch_side_by_side)
 """Passes for machines whose kernels are grids of threads."""
 
-BLOCK_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, separate_warps)
+BLOCK_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL), split_products), schedule_threads, separate_warps)
 """The same passes for machines on which only whole blocks wait for each other, one kernel in each grid."""
 
 LIBRARY_PASSES = (call_library, *GPU_PASSES)

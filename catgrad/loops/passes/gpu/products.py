@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from catgrad.dims import product
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Item, Loop, Reduce, size_hint
-from catgrad.loops.ir.scalar import Compute, Scalar
+from catgrad.loops.ir.scalar import Compute, Masked, Scalar, number
+from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.ops.cast import Cast
 from catgrad.types import Dtype
 
 MIN_TILED_WORK = 2**15
@@ -17,6 +19,9 @@ MIN_TILED_WORK = 2**15
 
 MIN_TILED_EXTENT = 8
 """Rows, columns and terms that are worth tiles."""
+
+SHORT = (Dtype.bfloat16, Dtype.float16)
+"""Dtypes of factors that tensor cores multiply exactly, and add up in float32."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,17 @@ class MatrixProduct:
     def sums(self) -> tuple[Variable, ...]:
         """The variables that are summed over."""
         return self.reduce.axes
+
+    @property
+    def factor_dtype(self) -> Dtype:
+        """The dtype of the factors: a short one, if both were converted from it."""
+        short = (d for d in SHORT if all(narrowed(f, d) for f in (self.left, self.right)))
+        return next(short, self.reduce.scalar.dtype)
+
+    def is_on_tensor_cores(self, machine: Machine) -> bool:
+        """Tell whether tensor cores multiply the factors."""
+        dtype = self.factor_dtype
+        return dtype in SHORT or (machine.tensor_floats and dtype is Dtype.float32)
 
 
 def matrix_product(free: Sequence[Variable], reduce: Reduce) -> MatrixProduct | None:
@@ -70,3 +86,13 @@ def product_nest(item: Item) -> MatrixProduct | None:
 def count(variables: Sequence[Variable]) -> int:
     """Estimate the number of iterations of loops over variables."""
     return size_hint(product(tuple(v.extent for v in variables)))
+
+
+def narrowed(scalar: Scalar, dtype: Dtype) -> Scalar | None:
+    """Return a scalar in the shorter dtype that it was converted from, if it was."""
+    if isinstance(scalar, Masked):
+        inside = narrowed(scalar.inside, dtype)
+        return Masked(scalar.conditions, inside, number(0, dtype)) if inside else None
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is dtype:
+        return scalar.operands[0]
+    return None

@@ -1,6 +1,7 @@
 """Two-stage reductions: where few elements are sums of many terms, blocks reduce parts of them first.
 
-Terms are dealt to parts in a fixed order, so that results do not depend on how threads run.
+Terms are dealt to parts in a fixed order, so that results do not depend on how threads run. Those of matrix
+products are split by `split_products`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scala
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
-from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
@@ -29,9 +29,6 @@ MIN_SPLIT_TERMS = 2**12
 
 MIN_TERMS = 32
 """Terms of a part that one thread sums."""
-
-MIN_PRODUCT_TERMS = 2**8
-"""Terms of a part of a matrix product."""
 
 MAX_PARTS = 256
 """Parts that the second stage sums."""
@@ -51,17 +48,15 @@ def _split(step: Step) -> list[Step]:
             parts = _parts(r, free)
             if parts > 1:
                 axis = max(r.axes, key=lambda v: size_hint(v.extent))
-                return _in_two_stages(r, free, axis, parts)
+                part = Variable(parts, "part")
+                return in_two_stages(r, free, part, *_dealt(r, axis, part, parts))
     return [step]
 
 
 def _parts(r: Reduce, free: Sequence[Variable]) -> int:
     """Choose the number of parts that occupy enough threads; 1 if they are busy anyway."""
-    product = matrix_product(free, r)
-    if product is not None:
-        return min(ENOUGH_BLOCKS // 2 // blocks(product), count(r.axes) // MIN_PRODUCT_TERMS)
     team = TEAM if is_contiguous(r) else 1
-    if count(r.axes) < MIN_SPLIT_TERMS:
+    if count(r.axes) < MIN_SPLIT_TERMS or matrix_product(free, r) is not None:
         return 1
     wanted = -(-ENOUGH_THREADS // (count(free) * team))
     return min(wanted, count(r.axes) // (team * MIN_TERMS), MAX_PARTS)
@@ -79,15 +74,17 @@ def is_contiguous(r: Reduce) -> bool:
     )
 
 
-def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: int) -> list[Step]:
+def in_two_stages(
+    r: Reduce, free: Sequence[Variable], part: Variable, axes: tuple[Variable, ...], scalar: Scalar
+) -> list[Step]:
+    """Reduce the scalars of each part over axes, then these results over the parts, in their order."""
     wide = r.buffer.type.dtype.wide
-    shape = (parts, *(v.extent for v in free))
+    shape = (part.extent, *(v.extent for v in free))
     partial = Buffer(f"{r.buffer.name}_parts", NdArrayType(shape, wide))
-    part, own = Variable(parts, "part"), tuple(map(index, free))
-    axes, scalar = _dealt(r, axis, part, parts)
+    own = tuple(map(index, free))
     first = Reduce(partial, (index(part), *own), r.op, converted(scalar, wide), axes, r.identity)
     again = {v: Variable(v.extent, v.name) for v in free}
-    last = Variable(parts, "part")
+    last = Variable(part.extent, "part")
     terms = Load(partial, (index(last), *(index(again[v]) for v in free)))
     indices = Substituted({v: index(n) for v, n in again.items()}).indices(r.indices)
     second = Reduce(r.buffer, indices, r.op, terms, (last,), r.identity)
@@ -110,10 +107,10 @@ def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple
     axes = [turn if v is axis else v for v in r.axes] + ([near] if run > 1 else [])
     scalar = Substituted({axis: place}).scalar(r.scalar)
     exact = isinstance(axis.extent, int) and axis.extent % stride == 0
-    return tuple(axes), scalar if exact else _masked(scalar, r, Bounds(place, axis.extent, False, True))
+    return tuple(axes), scalar if exact else masked(scalar, r, Bounds(place, axis.extent, False, True))
 
 
-def _masked(scalar: Scalar, r: Reduce, bounds: Bounds) -> Scalar:
+def masked(scalar: Scalar, r: Reduce, bounds: Bounds) -> Scalar:
     """Replace a scalar beyond the end by the identity, and the factors of a product, which it remains."""
     if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply) and isinstance(r.op, Add):
         factors = (Masked((bounds,), o, number(0, o.dtype)) for o in scalar.operands)

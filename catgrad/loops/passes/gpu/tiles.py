@@ -20,31 +20,22 @@ from math import prod
 from catgrad.dims import product
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, converted, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, converted, number
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.products import MatrixProduct, count, product_nest
+from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, product_nest
 from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unflat, unrolled
+from catgrad.loops.passes.gpu.tilings import Tiling
 from catgrad.loops.passes.gpu.wide import WIDTH
-from catgrad.ops.cast import Cast
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import NdArrayType
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
-
-PATCHES = (1, 2, 4)
-"""Elements of a thread's patch along each side, or fragments of a warp's on tensor cores."""
 
 PADDING = 4
 """Elements between the rows of a tile, so that they begin in different banks."""
 
 TENSOR_PADDING = 8
 """The same for tiles that tensor cores multiply."""
-
-ENOUGH_BLOCKS = 128
-"""Blocks that occupy a GPU."""
-
-SHORT = (Dtype.bfloat16, Dtype.float16)
-"""Dtypes of factors that tensor cores multiply exactly, and add up in float32."""
 
 
 def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
@@ -77,7 +68,7 @@ def _side(
 
 def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[Side, Side]:
     """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
-    rows, columns = patches(found, on_tensor_cores)
+    rows, columns = Tiling.of(found, on_tensor_cores).best_patch()
     if on_tensor_cores:
         return (
             _side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
@@ -89,35 +80,18 @@ def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[Side, Side]:
     )
 
 
-def patches(found: MatrixProduct, on_tensor_cores: bool = False) -> tuple[int, int]:
-    """Choose the sizes of patches: large, if there are blocks enough all the same."""
-    side = 32 if on_tensor_cores else SIDE
-    sizes = count(found.rows), count(found.columns)
-    rows, columns = (max(p for p in PATCHES if p == 1 or n >= side * p) for n in sizes)
-    while blocks(found, side * rows, side * columns) < ENOUGH_BLOCKS and max(rows, columns) > 2:
-        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
-    return rows, columns
-
-
-def blocks(found: MatrixProduct, height: int = 32, width: int = 32) -> int:
-    """Count the tiles of a product, of this height and width."""
-    tiles = (-(-count(group) // n) for group, n in ((found.rows, height), (found.columns, width)))
-    return count(found.batch) * prod(tiles)
-
-
 class _Tiles(ThreadTiles):
     """The loops of one product."""
 
     def __init__(self, found: MatrixProduct, epilogue: Sequence[Item], machine: Machine) -> None:
         self.product, self.epilogue = found, epilogue
         dtype = found.reduce.scalar.dtype
-        short = next((d for d in SHORT if all(narrowed(f, d) for f in (found.left, found.right))), None)
-        self.factor_dtype = short or dtype
-        self.on_tensor_cores = bool(short) or (machine.tensor_floats and dtype is Dtype.float32)
+        self.factor_dtype = found.factor_dtype
+        self.on_tensor_cores = found.is_on_tensor_cores(machine)
         self.rows, self.columns = _sides(found, self.on_tensor_cores)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
-        self.deep = 2 * DEPTH if short else DEPTH
+        self.deep = 2 * DEPTH if self.factor_dtype in SHORT else DEPTH
         self.depth = product(tuple(v.extent for v in found.sums))
         self.slice = stepped(self.depth, "slice", self.deep)
         self.each = (*self.rows.own, *self.columns.own)
@@ -185,16 +159,6 @@ class _Tiles(ThreadTiles):
         for side in reversed(sides):
             body = unrolled(side.own, body, side.within(side.place))
         return self.of_threads(body)
-
-
-def narrowed(scalar: Scalar, dtype: Dtype) -> Scalar | None:
-    """Return a scalar in the shorter dtype that it was converted from, if it was."""
-    if isinstance(scalar, Masked):
-        inside = narrowed(scalar.inside, dtype)
-        return Masked(scalar.conditions, inside, number(0, dtype)) if inside else None
-    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is dtype:
-        return scalar.operands[0]
-    return None
 
 
 def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:

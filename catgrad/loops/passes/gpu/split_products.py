@@ -1,0 +1,111 @@
+"""Split-K: matrix products of few tiles are sums of partial products over ranges of their terms.
+
+A part is a range of one axis of the terms, and the outermost loop of the grid, so that blocks that run
+together read one range. Another kernel adds up the partial sums in their order, and ends with what follows
+the product: the optimiser's update of a weight, for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from catgrad.dims import Dim
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, perfect_nest
+from catgrad.loops.ir.scalar import Bounds
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.products import MatrixProduct, count, matrix_product
+from catgrad.loops.passes.gpu.split_sums import in_two_stages, masked
+from catgrad.loops.passes.gpu.tilings import Tiling
+
+MAX_WAVES = 12
+"""Blocks of each multiprocessor, at most, in the grid of partial products."""
+
+MAX_BYTES = 3 * 2**24
+"""Bytes of the partial sums of a product, at most: the cache of a GPU holds them."""
+
+MIN_TERMS = 2**8
+"""Terms of a part, where symbols decide how many elements a product has, and partial sums with it."""
+
+SHORT_PART, GRAIN, SHORT_GRAIN = 2**8, 64, 16
+"""Terms of a short part, and those that a part's terms along the innermost axis are a multiple of."""
+
+WORTH = 3 / 4
+"""Factor of the time of a product that is worth the memory for partial sums."""
+
+MASKED = 9 / 8
+"""Factor of the time of a product whose last part is shorter."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """An axis of a sum in ranges of this length, the last of which may be shorter."""
+
+    axis: Variable
+    length: int
+    parts: int
+    exact: bool
+
+
+def split_products(lowered: Lowered, machine: Machine) -> Lowered:
+    """Split sums of products where more blocks are faster."""
+    return lowered.map(lambda steps: [new for step in steps for new in _split(step, machine)])
+
+
+def _split(step: Step, machine: Machine) -> list[Step]:
+    match perfect_nest(step.body) if isinstance(step, Kernel) else None:
+        case free, [Reduce() as r]:
+            found = matrix_product(free, r)
+            split = _best(found, free, machine) if found else None
+            if split:
+                return _in_parts(r, free, split)
+    return [step]
+
+
+def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> Split | None:
+    """Choose the fastest split of a product; None if it is faster whole."""
+    whole = Tiling.of(found, found.is_on_tensor_cores(machine))
+    is_bounded = not any(isinstance(v.extent, Dim) for v in free)
+    best, least = None, WORTH * whole.cycles(whole.best_patch())
+    for split in _splits(found, whole):
+        terms = split.length * whole.terms // count([split.axis])
+        if whole.bytes_of_parts(split.parts) > MAX_BYTES or (terms < MIN_TERMS and not is_bounded):
+            continue
+        parts = whole.in_parts(split.parts, terms)
+        cycles = parts.cycles(parts.best_patch()) * (1 if split.exact else MASKED)
+        cycles += whole.cycles_of_adding(split.parts)
+        if cycles < least:
+            best, least = split, cycles
+    return best
+
+
+def _splits(found: MatrixProduct, whole: Tiling) -> Iterator[Split]:
+    """Yield the splits with which tiles of some size fill some waves of blocks."""
+    wanted = whole.numbers_of_parts(MAX_WAVES)
+    for axis in found.sums:
+        if not isinstance(axis.extent, int):
+            continue  # ranges of a symbolic axis have no length
+        for length in sorted({_length(axis.extent, n, axis is found.sums[-1]) for n in wanted}):
+            parts = -(-axis.extent // length)
+            if parts > 1:
+                yield Split(axis, length, parts, axis.extent % length == 0)
+
+
+def _length(extent: int, parts: int, is_innermost: bool) -> int:
+    """Choose the length of ranges: whole slices along the innermost axis."""
+    length = -(-extent // parts)
+    grain = 1 if not is_innermost else SHORT_GRAIN if length < SHORT_PART else GRAIN
+    return -(-length // grain) * grain
+
+
+def _in_parts(r: Reduce, free: Sequence[Variable], split: Split) -> list[Step]:
+    """Sum ranges of an axis, then add up these sums."""
+    part, within = Variable(split.parts, "part"), Variable(split.length, split.axis.name)
+    place = index(part) * split.length + index(within)
+    axes = tuple(within if v is split.axis else v for v in r.axes)
+    scalar = Substituted({split.axis: place}).scalar(r.scalar)
+    if not split.exact:
+        scalar = masked(scalar, r, Bounds(place, split.axis.extent, False, True))
+    return in_two_stages(r, free, part, axes, scalar)
