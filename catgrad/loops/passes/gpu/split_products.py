@@ -7,7 +7,7 @@ the product: the optimiser's update of a weight, for one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Dim
@@ -26,8 +26,8 @@ MAX_WAVES = 12
 MAX_BYTES = 3 * 2**24
 """Bytes of the partial sums of a product, at most: the cache of a GPU holds them."""
 
-MIN_TERMS = 2**8
-"""Terms of a part, where symbols decide how many elements a product has, and partial sums with it."""
+MIN_TERMS = 2**7
+"""Terms of a part, where symbols decide how many elements a product has, and how many partial sums."""
 
 SHORT_PART, GRAIN, SHORT_GRAIN = 2**8, 64, 16
 """Terms of a short part, and those that a part's terms along the innermost axis are a multiple of."""
@@ -67,13 +67,12 @@ def _split(step: Step, machine: Machine) -> list[Step]:
 def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> Split | None:
     """Choose the fastest split of a product; None if it is faster whole."""
     whole = Tiling.of(found, found.is_on_tensor_cores(machine))
-    is_bounded = not any(isinstance(v.extent, Dim) for v in free)
+    most = MAX_BYTES // whole.bytes_of_parts(1)
+    if any(isinstance(v.extent, Dim) for v in free):
+        most = min(most, whole.terms // MIN_TERMS)
     best, least = None, WORTH * whole.cycles(whole.best_patch())
-    for split in _splits(found, whole):
-        terms = split.length * whole.terms // count([split.axis])
-        if whole.bytes_of_parts(split.parts) > MAX_BYTES or (terms < MIN_TERMS and not is_bounded):
-            continue
-        parts = whole.in_parts(split.parts, terms)
+    for split in _splits(found, {min(n, most) for n in whole.numbers_of_parts(MAX_WAVES)}):
+        parts = whole.in_parts(split.parts, split.length * whole.terms // count([split.axis]))
         cycles = parts.cycles(parts.best_patch()) * (1 if split.exact else MASKED)
         cycles += whole.cycles_of_adding(split.parts)
         if cycles < least:
@@ -81,13 +80,12 @@ def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> S
     return best
 
 
-def _splits(found: MatrixProduct, whole: Tiling) -> Iterator[Split]:
-    """Yield the splits with which tiles of some size fill some waves of blocks."""
-    wanted = whole.numbers_of_parts(MAX_WAVES)
+def _splits(found: MatrixProduct, numbers: Collection[int]) -> Iterator[Split]:
+    """Yield the splits of axes in about as many parts as one of some numbers."""
     for axis in found.sums:
         if not isinstance(axis.extent, int):
             continue  # ranges of a symbolic axis have no length
-        for length in sorted({_length(axis.extent, n, axis is found.sums[-1]) for n in wanted}):
+        for length in sorted({_length(axis.extent, n, axis is found.sums[-1]) for n in numbers if n > 1}):
             parts = -(-axis.extent // length)
             if parts > 1:
                 yield Split(axis, length, parts, axis.extent % length == 0)
