@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, perfect_nest
-from catgrad.loops.ir.scalar import Bounds
+from catgrad.loops.ir.scalar import Bounds, Buffer
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, matrix_product
@@ -46,21 +46,53 @@ class Split:
     axis: Variable
     length: int
     parts: int
-    exact: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether all ranges are alike."""
+        return self.axis.extent == self.parts * self.length
+
+    def stages(self, r: Reduce, free: Sequence[Variable]) -> list[Step]:
+        """Sum over each range, then add up these sums."""
+        part, within = Variable(self.parts, "part"), Variable(self.length, self.axis.name)
+        place = index(part) * self.length + index(within)
+        axes = tuple(within if v is self.axis else v for v in r.axes)
+        scalar = Substituted({self.axis: place}).scalar(r.scalar)
+        if not self.is_exact:
+            scalar = masked(scalar, r, Bounds(place, self.axis.extent, False, True))
+        return in_two_stages(r, free, part, axes, scalar)
 
 
 def split_products(lowered: Lowered, machine: Machine) -> Lowered:
     """Split sums of products where more blocks are faster."""
-    return lowered.map(lambda steps: [new for step in steps for new in _split(step, machine)])
+    return lowered.map(lambda steps: _split(steps, machine))
 
 
-def _split(step: Step, machine: Machine) -> list[Step]:
+def _split(steps: Sequence[Step], machine: Machine) -> list[Step]:
+    """Split products; their partial sums are added up before the first step that touches the product."""
+    done, waiting = list[Step](), list[list[Step]]()
+    for step in steps:
+        ready = [sums for sums in waiting if not _homes([step]).isdisjoint(_homes(sums))]
+        waiting = [sums for sums in waiting if sums not in ready]
+        done += [each for sums in ready for each in sums]
+        first, *sums = _in_parts(step, machine)
+        done.append(first)
+        waiting += [sums] if sums else []
+    return [*done, *(each for sums in waiting for each in sums)]
+
+
+def _homes(steps: Sequence[Step]) -> set[Buffer]:
+    return {buffer.home for step in steps for buffer, _ in (*step.reads, *step.writes)}
+
+
+def _in_parts(step: Step, machine: Machine) -> list[Step]:
+    """Split the product of a step, if it is one, into partial sums and their sum."""
     match perfect_nest(step.body) if isinstance(step, Kernel) else None:
         case free, [Reduce() as r]:
             found = matrix_product(free, r)
             split = _best(found, free, machine) if found else None
             if split:
-                return _in_parts(r, free, split)
+                return split.stages(r, free)
     return [step]
 
 
@@ -73,7 +105,7 @@ def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> S
     best, least = None, WORTH * whole.cycles(whole.best_patch())
     for split in _splits(found, {min(n, most) for n in whole.numbers_of_parts(MAX_WAVES)}):
         parts = whole.in_parts(split.parts, split.length * whole.terms // count([split.axis]))
-        cycles = parts.cycles(parts.best_patch()) * (1 if split.exact else MASKED)
+        cycles = parts.cycles(parts.best_patch()) * (1 if split.is_exact else MASKED)
         cycles += whole.cycles_of_adding(split.parts)
         if cycles < least:
             best, least = split, cycles
@@ -88,7 +120,7 @@ def _splits(found: MatrixProduct, numbers: Collection[int]) -> Iterator[Split]:
         for length in sorted({_length(axis.extent, n, axis is found.sums[-1]) for n in numbers if n > 1}):
             parts = -(-axis.extent // length)
             if parts > 1:
-                yield Split(axis, length, parts, axis.extent % length == 0)
+                yield Split(axis, length, parts)
 
 
 def _length(extent: int, parts: int, is_innermost: bool) -> int:
@@ -96,14 +128,3 @@ def _length(extent: int, parts: int, is_innermost: bool) -> int:
     length = -(-extent // parts)
     grain = 1 if not is_innermost else SHORT_GRAIN if length < SHORT_PART else GRAIN
     return -(-length // grain) * grain
-
-
-def _in_parts(r: Reduce, free: Sequence[Variable], split: Split) -> list[Step]:
-    """Sum ranges of an axis, then add up these sums."""
-    part, within = Variable(split.parts, "part"), Variable(split.length, split.axis.name)
-    place = index(part) * split.length + index(within)
-    axes = tuple(within if v is split.axis else v for v in r.axes)
-    scalar = Substituted({split.axis: place}).scalar(r.scalar)
-    if not split.exact:
-        scalar = masked(scalar, r, Bounds(place, split.axis.extent, False, True))
-    return in_two_stages(r, free, part, axes, scalar)
