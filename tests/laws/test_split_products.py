@@ -19,7 +19,7 @@ from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.split_products import MAX_BYTES, split_products
-from catgrad.loops.passes.gpu.tilings import MULTIPROCESSORS, PATCHES, Tiling
+from catgrad.loops.passes.gpu.tilings import MULTIPROCESSORS, Tiling
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import draw_arrays
@@ -177,8 +177,8 @@ def test_the_best_tiles_are_among_the_fastest(matrices, rows, columns, terms, te
     """Sums in parts are computed with the tiles that the parts were chosen for."""
     tiling = Tiling(matrices, rows, columns, terms, 2 if tensor else 4, tensor)
     patch = tiling.best_patch()
-    assert all(tiling.cycles(patch) <= tiling.cycles(other) for other in PATCHES)
+    assert all(tiling.cycles(patch) <= tiling.cycles(other) for other in tiling.patches)
     height, width = tiling.sides(patch)
     assert tiling.blocks(patch) * height * width >= matrices * rows * columns
     for parts in tiling.numbers_of_parts(3):
-        assert any(parts * tiling.blocks(each) <= 3 * MULTIPROCESSORS for each in PATCHES)
+        assert any(parts * tiling.blocks(each) <= 3 * MULTIPROCESSORS for each in tiling.patches)

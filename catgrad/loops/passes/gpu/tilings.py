@@ -36,7 +36,7 @@ OVERHEAD = 12
 LAUNCH = 2000
 """Cycles of a launch."""
 
-ADDITION = 100
+ADDITION = 150
 """Cycles in which a thread loads a partial sum and adds it: several loads are under way at once."""
 
 BANDWIDTH = 2048
@@ -47,9 +47,6 @@ TENSOR_SIDE = 32
 
 Patch = tuple[int, int]
 """Rows and columns of a thread's patch, or fragments of a warp's on tensor cores."""
-
-PATCHES: list[Patch] = [*product((4, 2, 1), (4, 2, 1))]
-"""All patches, large ones first."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,23 @@ class Tiling:
         """Return the tiling of the partial products, each a sum of some of the terms."""
         return replace(self, matrices=self.matrices * parts, terms=terms)
 
+    @property
+    def side(self) -> int:
+        """Rows, and columns, of the smallest tile."""
+        return TENSOR_SIDE if self.on_tensor_cores else SIDE
+
+    @property
+    def patches(self) -> list[Patch]:
+        """The patches to choose from, large ones first.
+
+        One element is read from shared memory in the time of two: it is for a few rows or columns.
+        """
+        rows, columns = ((4, 2) if n >= 2 * self.side else (4, 2, 1) for n in (self.rows, self.columns))
+        return [*product(rows, columns)]
+
     def sides(self, patch: Patch) -> tuple[int, int]:
         """The height and width of the tiles with a patch."""
-        side = TENSOR_SIDE if self.on_tensor_cores else SIDE
-        return side * patch[0], side * patch[1]
+        return self.side * patch[0], self.side * patch[1]
 
     def blocks(self, patch: Patch) -> int:
         """Count the tiles."""
@@ -93,7 +103,7 @@ class Tiling:
     def numbers_of_parts(self, waves: int) -> set[int]:
         """Find the numbers of parts with which tiles of some size fill up to so many waves of blocks."""
         room = [wave * MULTIPROCESSORS for wave in range(1, waves + 1)]
-        return {blocks // self.blocks(patch) for blocks in room for patch in PATCHES} - {0, 1}
+        return {blocks // self.blocks(patch) for blocks in room for patch in self.patches} - {0, 1}
 
     def cycles_of_adding(self, parts: int) -> float:
         """Estimate the time that partial sums cost."""
@@ -105,4 +115,4 @@ class Tiling:
 
     def best_patch(self) -> Patch:
         """Choose the patch of the fastest tiles."""
-        return min(PATCHES, key=self.cycles)
+        return min(self.patches, key=self.cycles)
