@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-FAMILIES = frozenset({"host", "python"})
+FAMILIES = frozenset({"cuda_simulator", "host", "python"})
 """Folders that targets build on and that are not targets."""
 
 

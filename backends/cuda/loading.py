@@ -9,9 +9,9 @@ from typing import Any
 
 from catgrad.backend import Artifact
 
+from .. import cuda_simulator as simulator
 from ..c.compiler import Toolchain, shared_library
 from ..c.loading import loaded, sources
-from . import simulator
 from .device import Device
 from .harness import Entry
 from .tools import GPU, NVCC, simulating

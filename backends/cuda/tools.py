@@ -8,7 +8,7 @@ from pathlib import Path
 
 from catgrad.tools import Executable, Tool
 
-from . import simulator
+from .. import cuda_simulator as simulator
 
 SIMULATE = "CATGRAD_CUDA_SIMULATE"
 """The environment variable that, if it is 1, has every emitted library run in the simulator."""

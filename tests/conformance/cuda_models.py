@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from catgrad.backends import cuda_simulator as simulator
 from catgrad.backends.c.compiler import shared_library
-from catgrad.backends.cuda import simulator
 from catgrad.backends.cuda.loading import TOOLCHAIN, memory
 from catgrad.backends.cuda.tools import simulating
 

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pytest
 from catgrad.backends.cuda.machine import MACHINE
-from catgrad.backends.cuda.simulator import COMPILER
+from catgrad.backends.cuda_simulator import COMPILER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

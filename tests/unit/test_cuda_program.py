@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from catgrad.backends.c.compiler import shared_library
 from catgrad.backends.cuda.loading import TOOLCHAIN, memory
-from catgrad.backends.cuda.simulator import library
+from catgrad.backends.cuda_simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
 

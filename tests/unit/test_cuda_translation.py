@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from catgrad.backends.c.compiler import shared_library
-from catgrad.backends.cuda.simulator import TOOLCHAIN, library, translate
+from catgrad.backends.cuda_simulator import TOOLCHAIN, library, translate
 
 from catgrad.errors import TextError, ToolError
 from tests.unit.cuda.build import NEEDS_CXX

@@ -6,7 +6,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
-from catgrad.backends.cuda import simulator
+from catgrad.backends import cuda_simulator as simulator
 
 from catgrad.backend import get_backend
 from catgrad.errors import UnknownName

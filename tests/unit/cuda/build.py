@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from catgrad.backends.c.compiler import version
-from catgrad.backends.cuda.simulator import COMPILER, library
+from catgrad.backends.cuda_simulator import COMPILER, library
 
 from catgrad.tools import run
 

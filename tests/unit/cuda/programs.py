@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from catgrad.backends.cuda import simulator
+from catgrad.backends import cuda_simulator as simulator
 
 from tests.unit.c.build import built
 

@@ -10,7 +10,7 @@ from catgrad.backends.c.interface import layouts
 from catgrad.backends.c.loading import sources
 from catgrad.backends.cuda.device import Device, DeviceArray
 from catgrad.backends.cuda.loading import memory
-from catgrad.backends.cuda.simulator import library
+from catgrad.backends.cuda_simulator import library
 
 from catgrad import emit
 from catgrad.dims import numbers

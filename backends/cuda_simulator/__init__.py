@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...c.compiler import CXX as COMPILER
-from ...c.compiler import Toolchain, shared_library
+from ..c.compiler import CXX as COMPILER
+from ..c.compiler import Toolchain, shared_library
 from .translation import translate
 
 __all__ = ["COMPILER", "library", "translate"]
