@@ -27,6 +27,9 @@ LARGE_BLOCK = 512
 BLOCK_REGISTERS, THREAD_REGISTERS = 2**16, 255
 """Registers of 32 bits that a block of a GPU has at most, and each of its threads."""
 
+STATIC_SHARED_BYTES = 48 * 2**10
+"""Bytes of shared memory that a kernel can declare; its launch can provide more."""
+
 SHARED_BYTES = 40 * 2**10
 """Bytes of shared memory that a block may have without asking for more, with room for reductions."""
 

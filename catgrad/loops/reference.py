@@ -19,6 +19,7 @@ from catgrad.loops.ir.nest import (
     Barrier,
     Check,
     Combine,
+    Commit,
     Item,
     Let,
     Loop,
@@ -75,6 +76,9 @@ class Interpreter:
         self.random = Random(0) if shuffled else None
         self.touched: list[Touched] = []
         self.teams = 0
+        self.copies: list[list[tuple[Buffer, Any, Any]]] = [[]]
+        """Groups of asynchronous copies: elements that are not written yet, the newest group last."""
+        self.is_copying = False
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
@@ -190,12 +194,15 @@ class Interpreter:
         around, own = self.touched, {number: Touched() for number in iterations}
         teams = self.teams
         self.teams = len(around) + 1 if loop.axis.is_concurrent and loop.axis is not Axis.THREAD else teams
+        self.is_copying = loop.axis is Axis.COPY
         for number in iterations:
+            if loop.axis.has_team:
+                self.copies = [[]]
             self.values[variable] = number
             self.touched = [*around, own[number]] if parallel else around
             if all(map(self.holds, loop.conditions)):
                 self.items(loop.body)
-        self.touched, self.teams = around, teams
+        self.touched, self.teams, self.is_copying = around, teams, False
         assert_independent([*own.values()])
 
     def holds(self, condition: Bounds) -> bool:
@@ -231,6 +238,10 @@ class Interpreter:
         elif isinstance(s, Accumulate):
             value = self.scalar(s.scalar)
             self.write(s.buffer, s.indices, s.op.compute(self.read(s.buffer, s.indices), value))
+        elif isinstance(s, Commit):
+            self.copies.append([])
+        elif isinstance(s, Barrier) and s.pending is not None:
+            self.finish_copies(s.pending)
         elif isinstance(s, (Barrier, Combine)):
             pass  # iterations run one after the other, so that a register has the sum over all threads
         elif isinstance(s, Reduce):
@@ -240,6 +251,12 @@ class Interpreter:
             self.write(s.buffer, s.indices, ArgSort(0, s.descending).compute(self.scalar(s.keys)))
         else:
             self.multiply(s)
+
+    def finish_copies(self, pending: int) -> None:
+        """Write what asynchronous copies have read, but for that of the last groups."""
+        while len(self.copies) - 1 > pending:
+            for array, place, value in self.copies.pop(0):
+                self.memory_of(array)[place] = value
 
     def reduced(self, s: Reduce) -> Any:
         """Combine the scalars over all values of the axes, in order."""
@@ -285,9 +302,13 @@ class Interpreter:
         return self.memory_of(array)[self.place(array, indices)]
 
     def write(self, array: Buffer, indices: Sequence[Index], value: Any) -> None:
-        """Write an element."""
+        """Write an element, or let an asynchronous copy do so."""
         self.touch(array, indices, "written")
-        self.memory_of(array)[self.place(array, indices)] = np.asarray(value, array.type.dtype.numpy)
+        place, value = self.place(array, indices), np.asarray(value, array.type.dtype.numpy)
+        if self.is_copying:
+            self.copies[-1].append((array, place, value))
+        else:
+            self.memory_of(array)[place] = value
 
     def index(self, i: Index) -> Any:
         """Evaluate an index."""

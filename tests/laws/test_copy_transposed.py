@@ -20,7 +20,8 @@ from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.passes import PASSES, contract_arrays
 from catgrad.loops.passes.copy_transposed import transposed_copier
-from catgrad.loops.printing.kernels import Interface, KernelPrinter
+from catgrad.loops.printing.interface import Interface
+from catgrad.loops.printing.kernels import KernelPrinter
 from catgrad.loops.printing.lines import LocalArray
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate

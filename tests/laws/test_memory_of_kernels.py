@@ -21,7 +21,8 @@ from catgrad.loops.ir.nest import Kernel, MatMul, Replaced, rewritten, statement
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size, planned
-from catgrad.loops.printing.kernels import Interface, KernelPrinter
+from catgrad.loops.printing.interface import Interface
+from catgrad.loops.printing.kernels import KernelPrinter
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import evaluate

@@ -13,6 +13,7 @@ from catgrad.loops.ir.nest import (
     Axis,
     Barrier,
     Check,
+    Commit,
     Indices,
     Item,
     Kernel,
@@ -80,7 +81,7 @@ def is_parallel(loop: Loop) -> bool:
 
 def _is_parallel(loop: Loop, shared: Collection[Buffer]) -> bool:
     """Prove that no two iterations access the same element of the buffers that they share and write."""
-    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, (Barrier, Check))}
+    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, (Barrier, Check, Commit))}
     iterations = Iterations(loop.variable, bound_variables(loop.body), changed)
     homes = {buffer.home for buffer in shared}
     accesses: dict[Buffer, list[Indices]] = {}
@@ -156,7 +157,7 @@ def verify(kernel: Kernel) -> None:
             proved = is_parallel(loop) and not may_fail([loop])
         else:
             # Threads of a GPU share loops that were proved to be parallel before they were tiled.
-            unmarked = loop.axis in (Axis.SERIAL, Axis.UNROLLED, Axis.TENSOR) or loop.axis.is_concurrent
+            unmarked = not loop.axis.is_vector
             proved = unmarked or vector_sums(loop, first) is not None
         if not proved:
             raise AssertionError(f"iterations over {loop.variable} cannot be {loop.axis.value}")

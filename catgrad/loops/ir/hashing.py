@@ -13,6 +13,7 @@ from catgrad.loops.ir.nest import (
     Barrier,
     Check,
     Combine,
+    Commit,
     Item,
     Kernel,
     Loop,
@@ -171,7 +172,9 @@ class Signature(Structure):
             kind = "loop", self.variable_key(item.variable), item.axis, item.threads, conditions
             return *kind, self._items(item.body)
         if isinstance(item, Barrier):
-            return "barrier"
+            return "barrier", item.pending
+        if isinstance(item, Commit):
+            return "commit"
         if isinstance(item, Check):
             return "check", self.key(item.scalar), item.size
         target = self._buffer(item.buffer), self.index_key(item.buffer.flat(item.indices))

@@ -32,6 +32,8 @@ class Axis(Enum):
     """Iterations are written out one after the other."""
     TENSOR = "tensor"
     """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
+    COPY = "copy"
+    """All iterations are one asynchronous copy of neighbouring elements to shared memory."""
     GRID = "grid"
     """Each iteration has a thread of its own."""
     BLOCK = "block"
@@ -220,8 +222,22 @@ class Combine(_Write):
 
 
 @dataclass(eq=False)
+class Commit(_Statement):
+    """The end of a group of asynchronous copies: those that a thread has begun since the last one."""
+
+    def map(self, change: Rewriter) -> Commit:
+        """Nothing is in it."""
+        return self
+
+
+@dataclass(eq=False)
 class Barrier(_Statement):
-    """A point that no thread of a team passes before all have reached it."""
+    """A point that no thread of a team passes before all have reached it.
+
+    Before, each waits for its own groups of asynchronous copies, but for the last ones that may be `pending`.
+    """
+
+    pending: int | None = None
 
     def map(self, change: Rewriter) -> Barrier:
         """Nothing is in it."""
@@ -293,7 +309,7 @@ class Kernel(Body):
     body: list[Item]
 
 
-Statement = Store | Accumulate | Reduce | MatMul | Sort | Check | Combine | Barrier
+Statement = Store | Accumulate | Reduce | MatMul | Sort | Check | Combine | Commit | Barrier
 Item = Loop | Statement
 
 
@@ -342,7 +358,7 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
 
 def scalars(s: Statement) -> list[Scalar]:
     """List the scalars that a statement computes: its value or operands, and those that its indices read."""
-    if isinstance(s, (Barrier, Combine)):
+    if isinstance(s, (Barrier, Combine, Commit)):
         return []
     if isinstance(s, Check):
         return [s.scalar]

@@ -18,6 +18,7 @@ from catgrad.loops.ir.nest import (
     Barrier,
     Check,
     Combine,
+    Commit,
     Item,
     Kernel,
     Let,
@@ -147,7 +148,7 @@ class _Binder:
             return [*done, *self._straight(run)]
 
     def _loop(self, loop: Loop) -> list[Item]:
-        if loop.axis is Axis.TENSOR:
+        if loop.axis in (Axis.TENSOR, Axis.COPY):
             self._written(loop)
             return [loop]  # it is printed as a whole
         with self.numbering.scope():
@@ -301,7 +302,7 @@ class _Known(Rewriter):
 
 def _scalars(s: Statement) -> list[Scalar]:
     """The scalars that a statement computes, those that its indices read first."""
-    if isinstance(s, (MatMul, Sort, Reduce, Combine, Barrier)):
+    if isinstance(s, (MatMul, Sort, Reduce, Combine, Commit, Barrier)):
         return []
     return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
 

@@ -14,7 +14,8 @@ from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, Part, arguments_of, none
+from catgrad.loops.printing.interface import Interface, arguments_of
+from catgrad.loops.printing.kernels import Companion, KernelPrinter, Part, none
 from catgrad.loops.printing.lines import (
     AddressTable,
     Call,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
-from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
+from catgrad.loops.ir.index import ZERO, Index, Variable, nested_axes, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
     Barrier,
     Check,
     Combine,
+    Commit,
     Item,
     Kernel,
     Let,
@@ -26,7 +27,6 @@ from catgrad.loops.ir.nest import (
     Sort,
     Statement,
     Store,
-    bound_variables,
     loops,
     may_fail,
     own_variables,
@@ -34,16 +34,19 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
-from catgrad.loops.machine import BLOCK, Machine
-from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Space
+from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
+from catgrad.loops.memory_plan import byte_size, is_local
 from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
     Assign,
+    AsynchronousCopy,
     CallPart,
     Combined,
     Copy,
     Digit,
+    EndOfCopies,
     Farther,
     For,
     KernelText,
@@ -57,6 +60,7 @@ from catgrad.loops.printing.lines import (
     Require,
     Sorting,
     Threads,
+    Tile,
     TileProduct,
     Versions,
     Wait,
@@ -84,65 +88,6 @@ Companion = Callable[[Dtype, bool], str]
 def none(dtype: Dtype, is_sum: bool) -> str:
     """Return no suffix: no register is companion to another."""
     return ""
-
-
-class Interface:
-    """The arguments of a kernel: the buffers that it is `given`, and the variables of loops around it.
-
-    Buffers that it only reads come before those that it changes. A parametric kernel, which is finished
-    already, also has the `extents` of its loops as arguments. A kernel may be `is_part` of others.
-    """
-
-    def __init__(
-        self, kernel: Kernel, plan: Plan, extents: Mapping[str, int] | None = None, is_part: bool = False
-    ) -> None:
-        self.kernel, self.plan, self.extents, self.is_part = kernel, plan, extents, is_part
-        self.signature = Signature(kernel, plan)
-        self.key: Hashable = self.signature.kernel_key, is_part
-        touched = dict.fromkeys(buffer for buffer, _ in (*kernel.reads, *kernel.writes))
-        self.buffers = [buffer for buffer in touched if self.signature.has(buffer)]
-        self.changed = {buffer for buffer, _ in kernel.writes}
-        passed = (b for b in self.buffers if not b.is_of_kernel and b.space is not Space.LITERAL)
-        given = (b for b in passed if self.signature.twin(b) is b)
-        self.given = sorted(given, key=self.changes)
-
-    def changes(self, buffer: Buffer) -> bool:
-        """Tell whether the kernel writes a buffer, or one that overwrites it."""
-        return buffer in self.changed or any(result.alias is buffer for result in self.changed)
-
-    @property
-    def written(self) -> list[Buffer]:
-        """The buffers that it changes for others to see."""
-        return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
-
-    @property
-    def titled(self) -> tuple[str, list[Buffer]]:
-        """A verb, and the arrays that it updates and computes for others, or else those that it checks."""
-        replaced = [buffer.alias for buffer in self.written if buffer.alias]
-        own = list(filter(self.has_state, replaced)) or replaced
-        verb = "update" if replaced else "compute" if self.written else "check"
-        return verb, [*own, *(b for b in self.written if not b.alias)] or self.given
-
-    def has_state(self, buffer: Buffer) -> bool:
-        """Tell whether it is a parameter that the kernel updates: the optimiser's state is named after it."""
-        state = f".{buffer.home.name}"
-        return any(result.alias and result.alias.name.endswith(state) for result in self.written)
-
-    @property
-    def free(self) -> list[Variable]:
-        """The variables of loops around the kernel."""
-        bound = bound_variables(self.kernel.body)
-        return [v for v in self.signature.variables if v not in bound]
-
-
-def arguments_of(
-    text: KernelText, interface: Interface, here: Expressions, variables: Mapping[Variable, str]
-) -> tuple[str, ...]:
-    """Print the arguments of a kernel where it is called: sizes, variables of loops, streams and arrays."""
-    sizes = map(here.size, interface.extents.values()) if interface.extents else text.symbols
-    around = (variables[v] for v in interface.free)
-    streams = map(here.stream, interface.signature.streams)
-    return (*sizes, *around, *streams, *map(here.name_of, interface.given))
 
 
 class KernelPrinter:
@@ -300,10 +245,18 @@ class KernelPrinter:
         length, name = self.expressions.size(buffer.size), self._name(buffer)
         if buffer.space is Space.SHARED:
             teams = BLOCK // self.threads if self.team is Axis.WARP else 1
-            return LocalArray(buffer.type.dtype, name, length, is_shared=True, teams=teams)
+            at = self.expressions.size(self._shared[buffer]) if buffer in self._shared else ""
+            return LocalArray(buffer.type.dtype, name, length, at, is_shared=True, teams=teams)
         offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
         self.per_thread |= self.in_parallel and bool(offset)
         return LocalArray(buffer.type.dtype, name, length, offset, self.in_parallel, is_zero)
+
+    @cached_property
+    def _shared(self) -> dict[Buffer, int]:
+        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare so much."""
+        every = [buffer for buffer in self.interface.buffers if buffer.space is Space.SHARED]
+        ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in every), initial=0)]
+        return dict(zip(every, ends, strict=False)) if ends[-1] > STATIC_SHARED_BYTES else {}
 
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
         if loop in self.parts:
@@ -312,6 +265,8 @@ class KernelPrinter:
             return self._threads(loop, depth)
         if loop.axis is Axis.TENSOR:
             return [self._tile_product(loop)]
+        if loop.axis is Axis.COPY:
+            return [self._asynchronous_copy(loop)]
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
@@ -347,11 +302,28 @@ class KernelPrinter:
         """Print the loop over the terms of a product by tensor cores as a whole."""
         [s] = statements(loop.body)
         assert isinstance(s, Accumulate)
-        left, right = s.scalar.operands
-        [first], [second] = left.loads(), right.loads()
         rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
-        sums, factors = self._name(s.buffer), (self._name(first.buffer), self._name(second.buffer))
-        return TileProduct(first.dtype, sums, *factors, rows, columns)
+        left, right = (self._tile(each, loop.variable) for o in s.scalar.operands for each in o.loads())
+        dtype = next(s.scalar.operands[0].loads()).dtype
+        return TileProduct(dtype, self._name(s.buffer), left, right, rows, columns)
+
+    def _tile(self, load: Load, term: Variable) -> Tile:
+        stage, _, last = load.indices
+        begin = load.buffer.flat((stage, ZERO, ZERO))
+        return Tile(self._start(load.buffer, begin, ()), last.coefficient(term) == 1)
+
+    def _asynchronous_copy(self, loop: Loop) -> AsynchronousCopy:
+        """Print the loop over neighbouring elements as one copy, which conditions hold for as a whole."""
+        [s] = statements(loop.body)
+        assert isinstance(s, Store)
+        scalar, conditions = s.scalar, tuple[Bounds, ...]()
+        while isinstance(scalar, Masked):
+            scalar, conditions = scalar.inside, (*conditions, *scalar.conditions)
+        assert isinstance(scalar, Load)
+        own, bytes = (loop.variable,), size_hint(loop.variable.extent) * scalar.dtype.itemsize
+        target = self._start(s.buffer, s.buffer.flat(s.indices), own)
+        source = self._start(scalar.buffer, scalar.buffer.flat(scalar.indices), own)
+        return AsynchronousCopy(bytes, target, source, tuple(map(self.expressions.condition, conditions)))
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""
@@ -424,7 +396,9 @@ class KernelPrinter:
         own = None if count.number is None else -(-count.number // per_block)
         first = (self.launch.blocks or 0) if self.launch else 0
         wide = any(each.axis is Axis.UNROLLED for each in loops(self.kernel.body))
-        self.launch = Launch(count, per_block, threads, None if own is None else first + own, wide)
+        blocks = None if own is None else first + own
+        shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
+        self.launch = Launch(count, per_block, threads, blocks, wide, shared)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
 
@@ -469,7 +443,9 @@ class KernelPrinter:
         if isinstance(s, Sort):
             return [self._sorting(s)]
         if isinstance(s, Barrier):
-            return [Wait(self.team)]
+            return [Wait(self.team, s.pending)]
+        if isinstance(s, Commit):
+            return [EndOfCopies()]
         if isinstance(s, Combine):
             dtype, name = s.buffer.type.dtype, self._name(s.buffer)
             return [Combined(dtype, name, s.op.macro, self.team, self.threads)]

@@ -126,6 +126,14 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """A tile of a factor in shared memory: its address, and whether its rows are `by_terms`, or else by places."""
+
+    address: str
+    by_terms: bool
+
+
+@dataclass(frozen=True)
 class TileProduct:
     """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
     of so many fragments.
@@ -133,18 +141,37 @@ class TileProduct:
 
     dtype: Dtype
     sums: str
-    left: str
-    right: str
+    left: Tile
+    right: Tile
     rows: int
     columns: int
     kind: str = "TileProduct"
 
 
 @dataclass(frozen=True)
+class AsynchronousCopy:
+    """Neighbouring elements that are copied to shared memory, or zeros unless the conditions hold."""
+
+    bytes: int
+    target: str
+    source: str
+    conditions: tuple[tuple[Text, Text, bool, bool], ...]
+    kind: str = "AsynchronousCopy"
+
+
+@dataclass(frozen=True)
+class EndOfCopies:
+    """The end of a group of asynchronous copies."""
+
+    kind: str = "EndOfCopies"
+
+
+@dataclass(frozen=True)
 class Wait:
-    """A barrier for the threads of a team."""
+    """A barrier for the threads of a team; before, each waits for all but `pending` groups of its copies."""
 
     team: Axis
+    pending: int | None = None
     kind: str = "Wait"
 
 
@@ -164,7 +191,7 @@ class LocalArray:
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
     In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first. One that `is_shared`
-    belongs to a team of threads, of which a block has `teams`.
+    belongs to a team of threads, of which a block has `teams`; its `offset` is that in the memory of the launch.
     """
 
     dtype: Dtype
@@ -263,6 +290,8 @@ Line = (
     | When
     | Combined
     | TileProduct
+    | AsynchronousCopy
+    | EndOfCopies
     | Wait
     | Local
     | LocalArray
@@ -293,7 +322,8 @@ class Parameter:
 class Launch:
     """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
 
-    A thread of one that `is_wide` processes elements side by side.
+    A thread of one that `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared
+    memory beside that which the kernel declares.
     """
 
     count: Text
@@ -301,6 +331,7 @@ class Launch:
     threads: int
     blocks: int | None
     is_wide: bool
+    shared_bytes: int = 0
 
     @property
     def shares_registers(self) -> bool:

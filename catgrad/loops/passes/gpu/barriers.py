@@ -19,6 +19,7 @@ from catgrad.loops.ir.nest import (
     Substituted,
     bound_variables,
     perfect_nest,
+    statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Space
 
@@ -26,8 +27,9 @@ PRIVATE = (Space.REGISTER, Space.LOCAL, Space.LITERAL)
 
 
 def with_barriers(kernel: Kernel) -> Kernel:
-    """Insert the barriers that the teams of a kernel need."""
-    return Kernel([_teams(item) for item in kernel.body])
+    """Insert the barriers that the teams of a kernel need; a nest that has some has all."""
+    own = [any(isinstance(s, Barrier) for s in statements([item])) for item in kernel.body]
+    return Kernel([i if done else _teams(i) for i, done in zip(kernel.body, own, strict=True)])
 
 
 def _teams(item: Item) -> Item:

@@ -4,8 +4,10 @@
         sums = 0                                       in registers, some for each thread
         for each slice of the terms:
             left_tile, right_tile = the factors        all threads load, barrier
-            sums += left_tile · right_tile             outer products, or tensor cores; barrier
+            sums += left_tile · right_tile             outer products; barrier
         epilogue(sums)                                 each thread stores its elements
+
+Tensor cores multiply what a ring of tiles holds, in which later slices arrive meanwhile (`ring.py`).
 
 Factors and epilogue are any scalars, so convolutions are implicit products, and masks, casts, biases,
 activations and optimisers cost no memory traffic.
@@ -18,15 +20,15 @@ from itertools import zip_longest
 from math import prod
 
 from catgrad.dims import product
-from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, converted, number
+from catgrad.loops.ir.scalar import Load, Scalar, converted
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, product_nest
-from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unflat, unrolled
+from catgrad.loops.passes.gpu.ring import Ring
+from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
 from catgrad.loops.passes.gpu.tilings import Tiling
-from catgrad.loops.passes.gpu.wide import WIDTH
-from catgrad.types import NdArrayType
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
@@ -34,8 +36,11 @@ DEPTH = 16
 PADDING = 4
 """Elements between the rows of a tile, so that they begin in different banks."""
 
-TENSOR_PADDING = 8
-"""The same for tiles that tensor cores multiply."""
+TENSOR_PADDING = 16
+"""Bytes between the rows of a tile of which tensor cores load 16 bytes of each of eight rows at once."""
+
+TENSOR_FLOAT_PADDING = 8
+"""Elements between the rows of a tile of which they load eight elements of each of four rows."""
 
 
 def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
@@ -91,60 +96,40 @@ class _Tiles(ThreadTiles):
         self.rows, self.columns = _sides(found, self.on_tensor_cores)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
-        self.deep = 2 * DEPTH if self.factor_dtype in SHORT else DEPTH
-        self.depth = product(tuple(v.extent for v in found.sums))
-        self.slice = stepped(self.depth, "slice", self.deep)
+        depth = product(tuple(v.extent for v in found.sums))
+        self.terms = Terms(found.sums, depth, 2 * DEPTH if self.factor_dtype in SHORT else DEPTH)
         self.each = (*self.rows.own, *self.columns.own)
-        self.tiles = [self._tile("left", self.rows), self._tile("right", self.columns)]
+        self.ring = Ring(self.terms)
+        self.operands = [self._operand(found.left, self.rows), self._operand(found.right, self.columns)]
         self.sums = self.registers("sums", self.each)
 
-    def _tile(self, name: str, side: Side) -> Buffer:
-        padding = TENSOR_PADDING if self.on_tensor_cores else PADDING
-        terms_inside = self.factor_dtype in SHORT  # two neighbouring terms are one operand of mma.sync
-        shape = (side.width, self.deep + padding) if terms_inside else (self.deep, side.width + padding)
-        return Buffer(f"{name}_tile", NdArrayType(shape, self.factor_dtype), Space.SHARED)
-
-    def _at(self, place: Index, term: Index) -> tuple[Index, Index]:
-        return (place, term) if self.factor_dtype in SHORT else (term, place)
+    def _operand(self, factor: Scalar, side: Side) -> Operand:
+        factor = narrowed(factor, self.factor_dtype) or factor
+        by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)
+        if not self.on_tensor_cores:
+            return Operand(factor, side, self.terms, by_terms, PADDING, across=by_terms)
+        loads_words = by_terms or self.factor_dtype in SHORT
+        padding = TENSOR_PADDING // self.factor_dtype.itemsize if loads_words else TENSOR_FLOAT_PADDING
+        return Operand(factor, side, self.terms, by_terms, padding, self.ring.stages)
 
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
-        p = self.product
-        loads = [
-            self._load(f, side, tile)
-            for f, side, tile in zip((p.left, p.right), (self.rows, self.columns), self.tiles, strict=True)
+        through = self.ring.through(self.operands, self._multiply) if self.on_tensor_cores else self._slices()
+        first = (*self.product.batch, self.rows.first, self.columns.first)
+        return self.of_block(first, [begin, *through, self._end()])
+
+    def _slices(self) -> list[Item]:
+        """Load and multiply one slice after another."""
+        slice = stepped(self.terms.depth, "slice", self.terms.deep)
+        return [Loop(slice, [*(o.loads(index(slice)) for o in self.operands), self._multiply()])]
+
+    def _multiply(self, stage: Index = ZERO) -> Item:
+        """Add the product of both tiles of a stage: outer products of their columns and rows."""
+        k, sides = Variable(self.terms.deep, "k"), (self.rows, self.columns)
+        factors = [
+            converted(Load(o.tile, o.at(o.side.place, index(k), stage)), self.dtype) for o in self.operands
         ]
-        body: list[Item] = [begin, Loop(self.slice, [*loads, self._multiply()]), self._end()]
-        return self.of_block((*p.batch, self.rows.first, self.columns.first), body)
-
-    def _load(self, factor: Scalar, side: Side, tile: Buffer) -> Item:
-        """Load a tile of a factor, neighbouring elements by neighbouring threads."""
-        near, deep = Variable(side.width, side.name), Variable(self.deep, "term")
-        term = index(self.slice) + index(deep)
-        values = side.values(index(near)) | unflat(self.product.sums, term)
-        conditions = side.within(index(near))
-        if not isinstance(self.depth, int) or self.depth % self.deep:
-            conditions += (Bounds(term, self.depth, False, True),)
-        factor = narrowed(factor, self.factor_dtype) or factor
-        scalar = Substituted(values).scalar(factor)
-        if conditions:
-            scalar = Masked(conditions, scalar, number(0, scalar.dtype))
-        along = _is_contiguous(factor, side.variables) or not _is_contiguous(factor, self.product.sums)
-        outer, inner = (deep, near) if along else (near, deep)
-        store = Store(tile, self._at(index(near), index(deep)), scalar)
-        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")
-        change = Substituted({inner: index(strip) * WIDTH + index(four)})
-        loads: Item = Loop(four, [store.map(change)], axis=Axis.UNROLLED)
-        for variable in (strip, outer):
-            loads = Loop(variable, [loads], axis=Axis.THREAD)
-        return loads
-
-    def _multiply(self) -> Item:
-        """Add the product of both tiles: outer products of their columns and rows."""
-        k, sides = Variable(self.deep, "k"), (self.rows, self.columns)
-        at = [self._at(side.place, index(k)) for side in sides]
-        factors = [converted(Load(tile, i), self.dtype) for tile, i in zip(self.tiles, at, strict=True)]
         body = self.add_outer_product(self.sums, sides, factors, in_registers=not self.on_tensor_cores)
         axis = Axis.TENSOR if self.on_tensor_cores else Axis.UNROLLED
         return self.of_threads([Loop(k, body, axis=axis)])

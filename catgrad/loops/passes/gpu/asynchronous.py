@@ -1,0 +1,58 @@
+"""Asynchronous copies (cp.async of PTX): which stores are of elements side by side that one copy can bring."""
+
+from __future__ import annotations
+
+from catgrad.dims import Size, divided
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.nest import Axis, Loop, Store, Substituted
+from catgrad.loops.ir.scalar import Bounds, Load, Masked, Number, Scalar, Space, number
+
+COPIED_BYTES = (16, 8, 4)
+"""Bytes that a thread can copy at once to shared memory, from a multiple of as many."""
+
+GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
+"""Spaces that are copied from."""
+
+
+def copied(store: Store, near: Variable) -> Loop | None:
+    """Copy the elements of a store, neighbours along a variable, at once; None if memory has them not so."""
+    scalar, conditions = store.scalar, tuple[Bounds, ...]()
+    while isinstance(scalar, Masked) and _is_zero(scalar.outside):
+        scalar, conditions = scalar.inside, (*conditions, *scalar.conditions)
+    uniform = all(_is_uniform(condition, near) for condition in conditions)
+    if not uniform or not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
+        return None
+    if conditions:
+        first = Substituted({near: ZERO})
+        scalar = Masked(tuple(map(first.bounds, conditions)), scalar, number(0, scalar.dtype))
+    return Loop(near, [Store(store.buffer, store.indices, scalar)], axis=Axis.COPY)
+
+
+def _is_zero(scalar: Scalar) -> bool:
+    return isinstance(scalar, Number) and scalar.constant.value == 0
+
+
+def _is_side_by_side(load: Load, near: Variable) -> bool:
+    """Prove that elements lie side by side, the first at a multiple of their bytes."""
+    buffer, width = load.buffer, near.extent
+    if buffer.space not in GLOBAL or width * buffer.type.dtype.itemsize not in COPIED_BYTES:
+        return False
+    return width == 1 or (buffer.is_aligned and _begins_at_multiple(buffer.flat(load.indices), near))
+
+
+def _is_uniform(condition: Bounds, near: Variable) -> bool:
+    """Prove that a condition holds for all neighbours or for none."""
+    if near not in {*condition.index.variables()}:
+        return True
+    return _begins_at_multiple(condition.index, near) and _is_multiple(condition.size, near)
+
+
+def _begins_at_multiple(place: Index, near: Variable) -> bool:
+    """Prove that an index is the variable, plus a multiple of its extent."""
+    rest = place - index(near)
+    steps = (c * (atom.step if isinstance(atom, Variable) else 1) for atom, c in rest.terms)
+    return near not in {*rest.variables()} and all(_is_multiple(n, near) for n in (*steps, rest.constant))
+
+
+def _is_multiple(size: Size, near: Variable) -> bool:
+    return isinstance(near.extent, int) and divided(size, near.extent) is not None
