@@ -11,6 +11,7 @@
 
 #include "machine/arithmetic.h"
 #include "machine/atomics.h"
+#include "machine/copies.h"
 #include "machine/device.h"
 #include "machine/errors.h"
 #include "machine/events.h"

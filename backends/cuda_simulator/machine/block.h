@@ -63,6 +63,7 @@ struct Tokens {
 };
 
 SIMULATOR_STATE Block block;
+SIMULATOR_STATE uint64_t blocks_begun;  // of all launches
 SIMULATOR_STATE Tokens tokens;
 SIMULATOR_STATE Thread *current;  // null on the host
 SIMULATOR_STATE const char *kernel_name;

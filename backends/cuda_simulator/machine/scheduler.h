@@ -68,6 +68,7 @@ SIMULATOR_UNSEEN inline void begin_grid() {
 
 /* Prepares the threads of the next block. */
 SIMULATOR_UNSEEN inline void begin_block() {
+    blocks_begun++;
     block.alive = block.size;
     block.arrived = block.count = block.barriers = block.warp_barriers = 0;
     for (unsigned w = 0; w < WARPS; w++) {

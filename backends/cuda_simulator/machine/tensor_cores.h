@@ -1,6 +1,7 @@
-// Products of small matrices by a warp: the meaning of PTX's mma.sync, in its layouts of fragments.
+// Products of small matrices by a warp: the meaning of PTX's mma.sync and ldmatrix, in their layouts of fragments.
 #pragma once
 #include "arithmetic.h"
+#include "copies.h"
 #include "warp.h"
 
 namespace simulator {
@@ -81,6 +82,52 @@ inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsign
 inline void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                              unsigned line = __builtin_LINE()) {
     multiply_add<TensorFloat32>(d, a, b, line);
+}
+
+/* Distributes rows of 16 bytes: of matrix m, which lanes 8m to 8m + 7 give, row r to lanes 4r to 4r + 3. */
+SIMULATOR_UNSEEN inline void resolve_matrices(Thread *lanes, unsigned participants) {
+    if (participants != 0xffffffffu) {
+        fail(cudaErrorLaunchFailure, "ldmatrix in line %u needs all 32 lanes of the warp; those in 0x%08x take part",
+             current->site.line, participants);
+    }
+    for (unsigned lane = 0; lane < 32; lane++) {
+        for (unsigned m = 0; m < 4; m++) {
+            lanes[lane].received[m] = lanes[8 * m + lane / 4].given[lane % 4];
+        }
+    }
+}
+
+/* The same with matrices of 8 x 8 elements of 16 bits transposed. */
+SIMULATOR_UNSEEN inline void resolve_transposed_matrices(Thread *lanes, unsigned participants) {
+    resolve_matrices(lanes, participants);
+    for (unsigned lane = 0; lane < 32; lane++) {
+        for (unsigned m = 0; m < 4; m++) {
+            const unsigned column = lane / 4, row = 8 * m + lane % 4 * 2, shift = column % 2 * 16;
+            const unsigned low = lanes[row].given[column / 2] >> shift & 0xffffu;
+            lanes[lane].received[m] = low | lanes[row + 1].given[column / 2] >> shift << 16;
+        }
+    }
+}
+
+SIMULATOR_UNSEEN inline void exchange_row(unsigned (&d)[4], const unsigned (&words)[4], Resolve resolve, Site site) {
+    Thread *const thread = current;
+    for (int i = 0; i < 4; i++) {
+        thread->given[i] = words[i];
+    }
+    exchange(0xffffffffu, resolve, site);
+    for (int i = 0; i < 4; i++) {
+        d[i] = thread->received[i];
+    }
+}
+
+/* ldmatrix.sync.aligned.m8n8.x4.shared.b16, or with .trans: each lane has the address of a row. */
+inline void load_matrices(unsigned (&d)[4], const void *row, bool transposed, unsigned line = __builtin_LINE()) {
+    check_shared(row, 16, "ldmatrix", line);
+    unsigned words[4];
+    for (int i = 0; i < 4; i++) {
+        __builtin_memcpy(&words[i], static_cast<const char *>(row) + 4 * i, 4);
+    }
+    exchange_row(d, words, transposed ? resolve_transposed_matrices : resolve_matrices, Site{line, transposed});
 }
 
 /* cvt.rna.tf32.f32: rounds to nearest, ties away from zero. */
