@@ -8,6 +8,7 @@ from dataclasses import replace
 from catgrad.loops.ir.nest import (
     Barrier,
     Check,
+    Commit,
     Item,
     Kernel,
     Loop,
@@ -53,7 +54,7 @@ def _live(lowered: Lowered) -> set[Buffer]:
 def _is_live(s: Statement | Product | Attend, live: set[Buffer]) -> bool:
     if isinstance(s, Product | Attend):
         return any(buffer in live for buffer, _ in s.writes)
-    return isinstance(s, (Check, Barrier)) or s.buffer in live
+    return isinstance(s, (Check, Commit, Barrier)) or s.buffer in live
 
 
 def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:

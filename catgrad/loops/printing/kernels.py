@@ -20,7 +20,6 @@ from catgrad.loops.ir.nest import (
     Combine,
     Commit,
     Item,
-    Kernel,
     Let,
     Loop,
     MatMul,
@@ -34,7 +33,7 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Masked, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import byte_size, is_local
 from catgrad.loops.printing.expressions import Expressions
@@ -253,7 +252,7 @@ class KernelPrinter:
 
     @cached_property
     def _shared(self) -> dict[Buffer, int]:
-        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare so much."""
+        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare all."""
         every = [buffer for buffer in self.interface.buffers if buffer.space is Space.SHARED]
         ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in every), initial=0)]
         return dict(zip(every, ends, strict=False)) if ends[-1] > STATIC_SHARED_BYTES else {}
@@ -316,13 +315,12 @@ class KernelPrinter:
         """Print the loop over neighbouring elements as one copy, which conditions hold for as a whole."""
         [s] = statements(loop.body)
         assert isinstance(s, Store)
-        scalar, conditions = s.scalar, tuple[Bounds, ...]()
-        while isinstance(scalar, Masked):
-            scalar, conditions = scalar.inside, (*conditions, *scalar.conditions)
-        assert isinstance(scalar, Load)
-        own, bytes = (loop.variable,), size_hint(loop.variable.extent) * scalar.dtype.itemsize
+        conditions = s.scalar.conditions if isinstance(s.scalar, Masked) else ()
+        load = s.scalar.inside if isinstance(s.scalar, Masked) else s.scalar
+        assert isinstance(load, Load)
+        own, bytes = (loop.variable,), size_hint(loop.variable.extent) * load.dtype.itemsize
         target = self._start(s.buffer, s.buffer.flat(s.indices), own)
-        source = self._start(scalar.buffer, scalar.buffer.flat(scalar.indices), own)
+        source = self._start(load.buffer, load.buffer.flat(load.indices), own)
         return AsynchronousCopy(bytes, target, source, tuple(map(self.expressions.condition, conditions)))
 
     def _counted(self, variable: Variable, depth: int) -> str:

@@ -127,7 +127,7 @@ class Combined:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of a factor in shared memory: its address, and whether its rows are `by_terms`, or else by places."""
+    """A tile of a factor in shared memory: its address, and whether rows are `by_terms` or by places."""
 
     address: str
     by_terms: bool
@@ -191,7 +191,7 @@ class LocalArray:
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
     In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first. One that `is_shared`
-    belongs to a team of threads, of which a block has `teams`; its `offset` is that in the memory of the launch.
+    belongs to a team of threads, of which a block has `teams`; an `offset` is one in memory of the launch.
     """
 
     dtype: Dtype

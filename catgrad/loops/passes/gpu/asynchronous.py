@@ -1,4 +1,4 @@
-"""Asynchronous copies (cp.async of PTX): which stores are of elements side by side that one copy can bring."""
+"""Asynchronous copies (cp.async of PTX): stores of elements side by side, which one instruction copies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
 
 def copied(store: Store, near: Variable) -> Loop | None:
     """Copy the elements of a store, neighbours along a variable, at once; None if memory has them not so."""
-    scalar, conditions = store.scalar, tuple[Bounds, ...]()
+    scalar, conditions = store.scalar, list[Bounds]()
     while isinstance(scalar, Masked) and _is_zero(scalar.outside):
-        scalar, conditions = scalar.inside, (*conditions, *scalar.conditions)
+        conditions += scalar.conditions
+        scalar = scalar.inside
     uniform = all(_is_uniform(condition, near) for condition in conditions)
     if not uniform or not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
         return None

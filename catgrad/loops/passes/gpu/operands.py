@@ -1,4 +1,4 @@
-"""Factors of tiled products: tiles of them in shared memory, and the threads that bring their elements there."""
+"""Factors of tiled products: their tiles in shared memory, and the threads that bring elements there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below
 from catgrad.loops.ir.nest import Axis, Indices, Item, Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.passes.gpu.asynchronous import COPIED_BYTES, copied
+from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.thread_tiles import THREADS, Side, unflat, unrolled
 from catgrad.loops.passes.gpu.wide import WIDTH
 from catgrad.types import NdArrayType
@@ -30,8 +31,8 @@ class Terms:
 class Operand:
     """A factor of a product, and its tiles: one for each of the `stages` of a ring.
 
-    Neighbouring threads go along the terms of one place, `by_terms`, or along the places of one term. Rows of a
-    tile, which are padded, have the same direction, or the other one if it lies `across`.
+    Neighbouring threads go along the terms of one place, `by_terms`, or along the places of one term. Rows
+    of a tile, which are padded, have the same direction, or the other one if it lies `across`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Operand:
         self.name = {"row": "left", "column": "right"}[side.name]
         self.tile = self._buffer("tile", (stages, rows, row + padding), Space.SHARED)
 
-    def _buffer(self, name: str, shape: tuple[int, ...], space: Space) -> Buffer:
+    def _buffer(self, name: str, shape: tuple[Size, ...], space: Space) -> Buffer:
         return Buffer(f"{self.name}_{name}", NdArrayType(shape, self.factor.dtype), space)
 
     def at(self, place: Index, term: Index, stage: Index = ZERO) -> Indices:
@@ -60,7 +61,7 @@ class Operand:
         return (stage, place, term) if self.rows_of_terms else (stage, term, place)
 
     def loads(self, first: Index) -> Item:
-        """Store a tile, of the slice that begins at the term `first`, neighbouring elements by neighbouring threads."""
+        """Store the tile of the slice that begins at a term, neighbours by neighbouring threads."""
         strip, outer = Variable(self.inner // WIDTH, self.names[1]), Variable(self.outer, self.names[0])
         near = Variable(WIDTH, "near")
         store = self._element(index(outer), index(strip) * WIDTH + index(near), first, ZERO)
@@ -81,12 +82,14 @@ class Operand:
     def fetches(self, first: Index, stage: Index) -> tuple[Item, Item]:
         """Fetch a tile to registers, and store it from there."""
         dealt = _Dealt(self, Variable(FETCHED_BYTES // self.factor.dtype.itemsize, "near"))
-        registers = self._buffer("next", tuple(v.extent for v in dealt.own), Space.LOCAL)
+        registers = self._buffer("next", dealt.shape, Space.LOCAL)
         own = Load(registers, tuple(map(index, dealt.own)))
         store = self._element(dealt.outer, dealt.inner, first, stage)
         fetch = Store(registers, own.indices, store.scalar)
         keep = Store(store.buffer, store.indices, own)
-        return tuple(dealt.to_threads(unrolled([dealt.near], [s])) for s in (fetch, keep))
+        return dealt.to_threads(unrolled([dealt.near], [fetch])), dealt.to_threads(
+            unrolled([dealt.near], [keep])
+        )
 
     def _element(self, outer: Index, inner: Index, first: Index, stage: Index) -> Store:
         """Store an element of a tile; 0, if there is none."""
@@ -107,7 +110,7 @@ class _Dealt:
     """The elements of a tile, dealt to the threads of a block: some neighbours for each, turn by turn."""
 
     def __init__(self, operand: Operand, near: Variable) -> None:
-        width = near.extent
+        width = count([near])
         strips = operand.inner // width
         height = min(operand.outer, THREADS // strips)
         self.near, self.turn = near, Variable(operand.outer // height, "turn")
@@ -115,6 +118,7 @@ class _Dealt:
         row, strip = map(index, self.threads)
         self.outer, self.inner = index(self.turn) * height + row, strip * width + index(near)
         self.own = (*self.threads, self.turn, near)
+        self.shape = tuple(v.extent for v in self.own)
 
     def to_threads(self, items: list[Item]) -> Item:
         """Run items for each thread and turn."""

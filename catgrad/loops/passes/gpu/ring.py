@@ -7,7 +7,8 @@
         multiply
         store what was fetched
 
-One barrier for each slice suffices: behind it, all threads have multiplied the slice before, whose tiles are free.
+One barrier for each slice suffices: behind it, all threads have multiplied the slice before, whose
+tiles are free.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STAGES = 4
 
 @dataclass
 class _Slice:
-    """The items that bring the tiles of a slice: asynchronous copies, or loads to registers and stores from there."""
+    """The items that bring the tiles of a slice: copies, or loads to registers and stores from there."""
 
     copies: list[Item] = field(default_factory=list)
     fetches: list[Item] = field(default_factory=list)
@@ -34,7 +35,7 @@ class _Slice:
 
 
 class Ring:
-    """The stages of a ring, and the number of slices that are `ahead`: under way while another is multiplied."""
+    """The stages of a ring, and the number of slices `ahead`, under way while another is multiplied."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
