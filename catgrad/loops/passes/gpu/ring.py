@@ -22,7 +22,10 @@ from catgrad.loops.passes.gpu.operands import Operand, Terms
 from catgrad.loops.passes.gpu.thread_tiles import stepped, unrolled
 
 STAGES = 4
-"""Slices whose tiles are in shared memory at once."""
+"""Slices whose tiles are in shared memory at once, at most."""
+
+RING_BYTES = 96 * 2**10
+"""Bytes of their tiles at most: 99 KiB of shared memory are what a block has on every GPU from sm_80 on."""
 
 
 @dataclass
@@ -37,11 +40,11 @@ class _Slice:
 class Ring:
     """The stages of a ring, and the number of slices `ahead`, under way while another is multiplied."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, bytes: int) -> None:
         self.terms = terms
-        slices = -(-terms.depth // terms.deep) if isinstance(terms.depth, int) else STAGES
-        self.ahead = min(STAGES - 1, slices)
-        self.stages = min(STAGES, slices)
+        most = min(STAGES, RING_BYTES // bytes)
+        slices = -(-terms.depth // terms.deep) if isinstance(terms.depth, int) else most
+        self.ahead, self.stages = min(most - 1, slices), min(most, slices)
 
     def through(self, operands: Sequence[Operand], multiply: Callable[[Index], Item]) -> list[Item]:
         """Go through all slices; `multiply` gets the stage of one."""

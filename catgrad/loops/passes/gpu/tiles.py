@@ -99,7 +99,8 @@ class _Tiles(ThreadTiles):
         depth = product(tuple(v.extent for v in found.sums))
         self.terms = Terms(found.sums, depth, 2 * DEPTH if self.factor_dtype in SHORT else DEPTH)
         self.each = (*self.rows.own, *self.columns.own)
-        self.ring = Ring(self.terms)
+        row_bytes = self.terms.deep * self.factor_dtype.itemsize + TENSOR_PADDING
+        self.ring = Ring(self.terms, (self.rows.width + self.columns.width) * row_bytes)
         self.operands = [self._operand(found.left, self.rows), self._operand(found.right, self.columns)]
         self.sums = self.registers("sums", self.each)
 

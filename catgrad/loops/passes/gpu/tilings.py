@@ -48,6 +48,9 @@ TENSOR_SIDE = 32
 Patch = tuple[int, int]
 """Rows and columns of a thread's patch, or fragments of a warp's on tensor cores."""
 
+WIDE_PATCH = (4, 8)
+"""A larger one on tensor cores, which multiply faster than memory provides operands of smaller tiles."""
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -82,7 +85,7 @@ class Tiling:
         One element is read from shared memory in the time of two: it is for a few rows or columns.
         """
         rows, columns = ((4, 2) if n >= 2 * self.side else (4, 2, 1) for n in (self.rows, self.columns))
-        return [*product(rows, columns)]
+        return [*([WIDE_PATCH] if self.on_tensor_cores else ()), *product(rows, columns)]
 
     def sides(self, patch: Patch) -> tuple[int, int]:
         """The height and width of the tiles with a patch."""
