@@ -21,13 +21,18 @@ struct TensorFloat32 {
     static float number(unsigned bits, int) { return bits_of<float>(bits & ~0x1fffu); }  // a device reads 19 bits
 };
 
+/* Fails unless all lanes take part, even if it is one that has finished by which the others are complete. */
+SIMULATOR_UNSEEN inline void need_all_lanes(const char *what, const Thread *lanes, unsigned participants) {
+    if (participants != 0xffffffffu) {
+        fail(cudaErrorLaunchFailure, "%s in line %u needs all 32 lanes of the warp; those in 0x%08x take part", what,
+             lanes[__builtin_ctz(participants)].site.line, participants);
+    }
+}
+
 /* Adds a matrix of 16 x COLUMNS times one of COLUMNS x 8 to one of 16 x 8; rounds once. */
 template <class Format> SIMULATOR_UNSEEN void resolve_product(Thread *lanes, unsigned participants) {
     constexpr int COLUMNS = Format::COLUMNS, PACKED = COLUMNS / 8;  // numbers in a register
-    if (participants != 0xffffffffu) {
-        fail(cudaErrorLaunchFailure, "mma in line %u needs all 32 lanes of the warp; those in 0x%08x take part",
-             current->site.line, participants);
-    }
+    need_all_lanes("mma", lanes, participants);
     float a[16][COLUMNS], b[COLUMNS][8];
     for (int lane = 0; lane < 32; lane++) {
         for (int i = 0; i < PACKED; i++) {
@@ -86,10 +91,7 @@ inline void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsign
 
 /* Distributes rows of 16 bytes: of matrix m, which lanes 8m to 8m + 7 give, row r to lanes 4r to 4r + 3. */
 SIMULATOR_UNSEEN inline void resolve_matrices(Thread *lanes, unsigned participants) {
-    if (participants != 0xffffffffu) {
-        fail(cudaErrorLaunchFailure, "ldmatrix in line %u needs all 32 lanes of the warp; those in 0x%08x take part",
-             current->site.line, participants);
-    }
+    need_all_lanes("ldmatrix", lanes, participants);
     for (unsigned lane = 0; lane < 32; lane++) {
         for (unsigned m = 0; m < 4; m++) {
             lanes[lane].received[m] = lanes[8 * m + lane / 4].given[lane % 4];
