@@ -52,11 +52,14 @@ EXAMPLES = {
     "digits_mlp": digits.mlp,
     "lstm": lstm.lstm,
     "char_gpt": lambda: transformer(char_gpt.gpt(60, depth=1)),
+    "char_gpt in mixed precision": lambda: mixed_precision(transformer(char_gpt.gpt(60, depth=1))),
     "llama": lambda: transformer(llama.llama(60, depth=1)),
     "llama in mixed precision": lambda: mixed_precision(transformer(llama.llama(60, depth=1))),
     "vit": of_torch,
 }
-OTHERS = dict.fromkeys(EXAMPLES, ("75", "90")) | {"llama in mixed precision": ("90",)}
+OTHERS = dict.fromkeys(EXAMPLES, ("75", "90")) | {
+    f"{name} in mixed precision": ("90",) for name in ("char_gpt", "llama")
+}
 """Compute capabilities other than 8.0 that examples are built for."""
 LOCAL_ARRAYS = re.compile(r"\b(?:sin|cos)f?\(")
 """Functions of CUDA that keep the digits of large arguments on the stack."""

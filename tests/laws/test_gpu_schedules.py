@@ -19,7 +19,7 @@ from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, s
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu import schedule_threads
+from catgrad.loops.passes.gpu import schedule_threads, tiles
 from catgrad.programs.program import Program
 from catgrad.programs.program import lower as straight
 from tests.differential import difference, pruned
@@ -146,6 +146,33 @@ def test_a_missing_barrier_is_a_race(name):
     run_in_teams(lowered, *arrays)
     with pytest.raises(AssertionError, match="without a barrier between threads"):
         run_in_teams(lowered.map_kernels(without_barriers), *arrays)
+
+
+def without_waits(kernel):
+    """Let barriers wait for no asynchronous copies."""
+
+    def kept(items):
+        every = [Barrier() if isinstance(item, Barrier) else item for item in items]
+        return [replace(item, body=kept(item.body)) if isinstance(item, Loop) else item for item in every]
+
+    return Kernel(kept(kernel.body))
+
+
+def test_a_ring_of_tiles_needs_its_barriers_and_its_waits(monkeypatch):
+    """Tensor cores multiply what asynchronous copies bring, here in slices of 8 terms."""
+    types = [NdArrayType((N, 40), Dtype.bfloat16), NdArrayType((40, 32), Dtype.bfloat16)]
+    monkeypatch.setattr(tiles, "DEPTH", 4)
+    lowered = scheduled(build(ops.matmul, types), "default")
+    arrays = [x.astype(Dtype.bfloat16.numpy) for x in drawn(types, 30)]
+    [kernel] = kernels(lowered.steps)
+    assert any(isinstance(s, Barrier) and s.pending for s in statements(kernel.body))
+    wide = [a.astype(np.float64) for a in arrays]
+    [found] = run_in_teams(lowered, *arrays)
+    np.testing.assert_allclose(found.astype(np.float64), wide[0] @ wide[1], rtol=1e-2, atol=0.1)
+    with pytest.raises(AssertionError, match="without a barrier between threads"):
+        run_in_teams(lowered.map_kernels(without_barriers), *arrays)
+    [wrong] = run_in_teams(lowered.map_kernels(without_waits), *arrays)
+    assert not np.array_equal(found, wrong)
 
 
 def test_a_scattered_sum_of_many_rows_stays_distributed():

@@ -74,13 +74,15 @@ def is_parallel(loop: Loop) -> bool:
     """Prove that a loop carries no dependence: no iteration accesses an element that another one writes.
 
     Registers that `Let` defines are private to an iteration. Bounds checks, which end a kernel at the first
-    that fails, are not considered.
+    that fails, are not considered. Groups of asynchronous copies arrive in order.
     """
     return _is_parallel(loop, {buffer for buffer, _ in loop.writes})
 
 
 def _is_parallel(loop: Loop, shared: Collection[Buffer]) -> bool:
     """Prove that no two iterations access the same element of the buffers that they share and write."""
+    if any(isinstance(s, Commit) for s in statements(loop.body)):
+        return False
     changed = {s.buffer for s in statements(loop.body) if not isinstance(s, (Barrier, Check, Commit))}
     iterations = Iterations(loop.variable, bound_variables(loop.body), changed)
     homes = {buffer.home for buffer in shared}
