@@ -1,4 +1,4 @@
-"""Matrix products on tensor cores: both majors of each factor, dtypes, tails; bugs in their rings are noticed.
+"""Matrix products on tensor cores: all majors, dtypes and tails; bugs in their rings are noticed.
 
 Factors are small whole numbers, so that sums are exact, and results have the bits of NumPy's.
 """
@@ -25,7 +25,7 @@ SIZES = {
     "whole": (64, 96, 64), "short": (40, 16, 56), "tails": (72, 104, 40), "odd": (33, 71, 37),
     "wide": (136, 200, 264),
 }  # fmt: skip
-"""Rows, terms and columns: of whole tiles, of one slice, of 16 bytes, of odd numbers, of tiles of 128 x 256."""
+"""Rows, terms, columns: of whole tiles, of one slice, of 16 bytes, of odd numbers, of tiles of 128 x 256."""
 KINDS = {"bf16": Dtype.bfloat16, "f16": Dtype.float16, "tf32": Dtype.float32}
 ROWS = 50
 

@@ -102,7 +102,10 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("page", "target", "language", "tasks", "count"),
-    [("loops.md", "c", "c", ["rows"], 3), ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small"], 7)],
+    [
+        ("loops.md", "c", "c", ["rows"], 3),
+        ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small", "product"], 8),
+    ],
 )
 def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
     text = (ROOT / "docs/explanation" / page).read_text(encoding="utf-8")
