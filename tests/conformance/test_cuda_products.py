@@ -15,7 +15,7 @@ import pytest
 from catgrad.backends.cuda.tools import simulating
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, build, ops
-from catgrad.loops.passes.gpu import tiles
+from catgrad.loops.passes.gpu import tilings
 from tests.targets import cannot, emit
 
 MISSING = cannot("cuda")
@@ -65,6 +65,7 @@ def _cases() -> Iterator[Case]:
         for size, sizes in SIZES.items():
             yield Case(f"{size}_{major}", sizes, transposed)
         yield Case(f"computed_{major}", SIZES["tails"], transposed, True)
+    yield Case("groups", (Dim("n"), 40, 17 * 256 + 8), (False, False))
     yield Case("symbolic_rows", (Dim("n"), 40, 48), (False, False))
     yield Case("symbolic_terms", (40, Dim("n"), 48), (True, False))
 
@@ -76,7 +77,8 @@ CASES = {case.name: case for case in _cases()}
 def emitted(kind):
     terms = {case.name: build(case.function, case.types(KINDS[kind])) for case in CASES.values()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "ENOUGH_BLOCKS", 1)
+        patch.setattr(tilings, "MULTIPROCESSORS", 1)
+        patch.setattr(tilings, "OVERHEAD", 100)
         return emit(Functions(terms, "products"), "cuda", math="tf32" if kind == "tf32" else "float32")
 
 

@@ -78,7 +78,7 @@ def _assert_levels(around, axis):
                 _assert_levels(item, axis)
         elif isinstance(item, (Barrier, Combine)):
             assert axis is not Axis.GRID
-            assert not getattr(around, "conditions", ())
+            assert around.axis.has_team or not around.conditions
     assert not any(isinstance(a, Barrier) and isinstance(b, Barrier) for a, b in pairwise(around.body))
 
 

@@ -16,13 +16,14 @@ activations and optimisers cost no memory traffic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from math import prod
 
 from catgrad.dims import product
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Load, Scalar, converted
+from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, product_nest
@@ -41,6 +42,9 @@ TENSOR_PADDING = 16
 
 TENSOR_FLOAT_PADDING = 8
 """Elements between the rows of a tile of which they load eight elements of each of four rows."""
+
+GROUP = 16
+"""Columns of tiles whose blocks run together, and share what the cache holds of both factors."""
 
 
 def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
@@ -117,8 +121,19 @@ class _Tiles(ThreadTiles):
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
         through = self.ring.through(self.operands, self._multiply) if self.on_tensor_cores else self._slices()
-        first = (*self.product.batch, self.rows.first, self.columns.first)
-        return self.of_block(first, [begin, *through, self._end()])
+        return self._grid([begin, *through, self._end()])
+
+    def _grid(self, body: list[Item]) -> Loop:
+        """Give each tile a block; where columns of tiles are many, all rows of a group of them come first."""
+        batch, columns = self.product.batch, self.columns
+        width, most = columns.width, GROUP * columns.width
+        if not isinstance(columns.extent, int) or columns.extent <= most:
+            return self.of_block((*batch, self.rows.first, columns.first), body)
+        group, tile = Variable(columns.extent, "column_group", most), Variable(most, "column_tile", width)
+        first = index(group) + index(tile)
+        exists = () if columns.extent % most == 0 else (Bounds(first, columns.extent, False, True),)
+        inner = self.of_block((tile,), rewritten(body, Substituted({columns.first: first})))
+        return self.of_block((*batch, group, self.rows.first), [replace(inner, conditions=exists)])
 
     def _slices(self) -> list[Item]:
         """Load and multiply one slice after another."""
