@@ -5,6 +5,7 @@ Factors are small whole numbers, so that sums are exact, and results have the bi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -107,6 +108,27 @@ def test_factors_are_copied_in_their_own_major_as_many_bytes_at_once_as_lie_side
         assert f"multiply_tiles_bf16<4, 8, {', '.join(map(str, by_terms))}>(".lower() in short
     assert "copy_async<16>(" in short and "left_next[" in short and "right_next[" in short
     assert "copy_async<4>(" in long
+
+
+@pytest.mark.parametrize("kind", ["bf16", "tf32"])
+def test_temporary_factors_of_odd_rows_are_padded_and_copied_by_16_bytes(kind):
+    """Multiply what a product has computed, once with its columns as terms, once with its rows."""
+    dtype = KINDS[kind]
+    types = [NdArrayType(shape, dtype) for shape in [(133, 64), (64, 37), (37, 40), (133, 72)]]
+
+    def function(x, w, v, u):
+        y = x @ w
+        return y @ v, ops.transpose(y) @ u
+
+    math = "tf32" if kind == "tf32" else "float32"
+    artifact = emit(Functions({"chain": build(function, types)}, "products"), "cuda", math=math)
+    text = str(artifact.files["products.cu"])
+    assert re.search(r"\(37 - \(.*\)\) \* \d\);", text)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-1, 2, t.shape).astype(dtype.numpy) for t in types]
+    x, w, v, u = (a.astype(np.float64) for a in arrays)
+    for result, wanted in zip(artifact.load()().chain(*arrays), [x @ w @ v, (x @ w).T @ u], strict=True):
+        np.testing.assert_array_equal(result, wanted.astype(dtype.numpy))
 
 
 BUGS = {

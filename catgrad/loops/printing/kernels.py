@@ -315,13 +315,18 @@ class KernelPrinter:
         """Print the loop over neighbouring elements as one copy, which conditions hold for as a whole."""
         [s] = statements(loop.body)
         assert isinstance(s, Store)
-        conditions = s.scalar.conditions if isinstance(s.scalar, Masked) else ()
+        every = s.scalar.conditions if isinstance(s.scalar, Masked) else ()
         load = s.scalar.inside if isinstance(s.scalar, Masked) else s.scalar
         assert isinstance(load, Load)
         own, bytes = (loop.variable,), size_hint(loop.variable.extent) * load.dtype.itemsize
         target = self._start(s.buffer, s.buffer.flat(s.indices), own)
         source = self._start(load.buffer, load.buffer.flat(load.indices), own)
-        return AsynchronousCopy(bytes, target, source, tuple(map(self.expressions.condition, conditions)))
+        first = {loop.variable: ZERO}
+        partial = [c for c in every if loop.variable in c.index.variables()]
+        conditions = tuple(self.expressions.condition(c) for c in every if c not in partial)
+        places = [self.expressions.index(c.index.substitute(first)) for c in partial]
+        within = (places[0], self.expressions.size(partial[0].size)) if partial else None
+        return AsynchronousCopy(load.dtype, bytes, target, source, conditions, within)
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""

@@ -150,12 +150,17 @@ class TileProduct:
 
 @dataclass(frozen=True)
 class AsynchronousCopy:
-    """Neighbouring elements that are copied to shared memory, or zeros unless the conditions hold."""
+    """Neighbouring elements that are copied to shared memory, or zeros unless the conditions hold.
 
+    The first one has a place `within` a size, beyond which others are zeros too.
+    """
+
+    dtype: Dtype
     bytes: int
     target: str
     source: str
     conditions: tuple[tuple[Text, Text, bool, bool], ...]
+    within: tuple[Text, Text] | None = None
     kind: str = "AsynchronousCopy"
 
 

@@ -6,6 +6,7 @@ from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_se
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
+from catgrad.loops.passes.gpu.pad_rows import pad_rows
 from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
@@ -33,7 +34,12 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
     )
 
 
-GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL), split_products), schedule_threads, launch_side_by_side)
+GPU_PASSES = (
+    *_passes(row_fusion(MIN_TEAMS, SMALL), split_products),
+    pad_rows,
+    schedule_threads,
+    launch_side_by_side,
+)
 """Passes for machines whose kernels are grids of threads."""
 
 BLOCK_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL), split_products), schedule_threads, separate_warps)

@@ -15,17 +15,23 @@ GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
 
 
 def copied(store: Store, near: Variable) -> Loop | None:
-    """Copy the elements of a store, neighbours along a variable, at once; None if memory has them not so."""
+    """Copy the elements of a store, neighbours along a variable, at once; None if memory has them not so.
+
+    Conditions hold for all of them or for none, but for one, which may hold for the first ones.
+    """
     scalar, conditions = store.scalar, list[Bounds]()
     while isinstance(scalar, Masked) and _is_zero(scalar.outside):
         conditions += scalar.conditions
         scalar = scalar.inside
-    uniform = all(_is_uniform(condition, near) for condition in conditions)
-    if not uniform or not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
+    if not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
+        return None
+    partial = [condition for condition in conditions if not _is_uniform(condition, near)]
+    if len(partial) > 1 or not all(_is_of_first(condition, near) for condition in partial):
         return None
     if conditions:
         first = Substituted({near: ZERO})
-        scalar = Masked(tuple(map(first.bounds, conditions)), scalar, number(0, scalar.dtype))
+        uniform = (first.bounds(condition) for condition in conditions if condition not in partial)
+        scalar = Masked((*uniform, *partial), scalar, number(0, scalar.dtype))
     return Loop(near, [Store(store.buffer, store.indices, scalar)], axis=Axis.COPY)
 
 
@@ -46,6 +52,12 @@ def _is_uniform(condition: Bounds, near: Variable) -> bool:
     if near not in {*condition.index.variables()}:
         return True
     return _begins_at_multiple(condition.index, near) and _is_multiple(condition.size, near)
+
+
+def _is_of_first(condition: Bounds, near: Variable) -> bool:
+    """Prove that a condition holds for some neighbours only if it does for those before them."""
+    rest = condition.index - index(near)
+    return not condition.below and near not in {*rest.variables()}
 
 
 def _begins_at_multiple(place: Index, near: Variable) -> bool:
