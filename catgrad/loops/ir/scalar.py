@@ -254,6 +254,11 @@ def number(value: float, dtype: Dtype) -> Number:
     return Number(Constant(NdArrayType((), dtype), value))
 
 
+def is_zero(scalar: Scalar) -> bool:
+    """Tell whether it is the number 0."""
+    return isinstance(scalar, Number) and scalar.constant.value == 0
+
+
 def cast(scalar: Scalar, dtype: Dtype) -> Compute:
     """A scalar in another dtype."""
     return Compute(Cast(scalar.dtype, dtype), dtype, (scalar,))

@@ -9,7 +9,7 @@ from typing import Any
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops.ir.bounds import index_bound, size_bound
 from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, is_zero
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
 from catgrad.ops.random import Draw
@@ -65,12 +65,33 @@ class Expressions:
             inside, outside = self.text(scalar.inside), self.text(scalar.outside)
             return Text(self.dialect.macros["guarded"](conditions, inside, outside))
         assert isinstance(scalar, Compute)  # the last kind there is
+        return self._computed(scalar)
+
+    def _computed(self, scalar: Compute, rounds: bool = True) -> Text:
         compared = self._comparison(scalar)
         of = scalar.operands[0].dtype if isinstance(scalar.op, Comparison) else None
         operands = [*map(self.text, scalar.operands)]
         if isinstance(scalar.op, Draw) and scalar.op.stream is not None:
             operands.append(Text(self.stream(scalar.op.stream)))
-        return compared or self._operation(scalar.op, scalar.dtype, operands, of)
+        return compared or self._operation(scalar.op, scalar.dtype, operands, of, rounds)
+
+    def stored(self, scalar: Scalar) -> tuple[Text, bool]:
+        """The scalar as an expression, and whether this has the form of an element in memory.
+
+        Of a short dtype, elements move as they are, and what is computed is rounded when it is stored only.
+        """
+        if scalar.dtype.wide is scalar.dtype:
+            return self.text(scalar), False
+        if isinstance(scalar, Load) and not scalar.buffer.is_register:
+            return Text(self.element(scalar.buffer, scalar.indices)), True
+        if isinstance(scalar, Masked) and is_zero(scalar.outside):
+            text, is_element = self.stored(scalar.inside)
+            if is_element:
+                conditions = [self.condition(c) for c in scalar.conditions]
+                return Text(self.dialect.macros["guarded"](conditions, text, self.size(0))), True
+        if isinstance(scalar, Compute):
+            return self._computed(scalar, rounds=False), False
+        return self.text(scalar), False
 
     def _comparison(self, scalar: Compute) -> Text | None:
         """Compare two indices as integers: converted to 64 bits, they would take twice as many lanes."""
@@ -84,12 +105,19 @@ class Expressions:
         operands = (self._macro("as_number", Dtype.int32, self.index(p.index)) for p in (x, y))
         return self._operation(scalar.op, Dtype.bool, operands, Dtype.int32)
 
-    def _operation(self, op: Any, dtype: Dtype, operands: Iterable[Text], of: Dtype | None = None) -> Text:
+    def _operation(
+        self,
+        op: Any,
+        dtype: Dtype,
+        operands: Iterable[Text],
+        of: Dtype | None = None,
+        rounds: bool = True,
+    ) -> Text:
         """Print an operation by its macro, which is told the dtype `of` the operands of a comparison."""
         told = of or dtype
         texts = [self.dialect.operand(op.macro, k, text, told) for k, text in enumerate(operands)]
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), told), *texts)
-        if dtype.wide is not dtype and not isinstance(op, Literal):
+        if rounds and dtype.wide is not dtype and not isinstance(op, Literal):
             return Text(self.dialect.macros["rounded"](self, dtype, text))
         return Text(text, self.dialect.strength(op, told))
 

@@ -465,11 +465,14 @@ class KernelPrinter:
             ):
                 self.names[s.buffer] = self._name(source)  # a copy of what does not change needs no name
                 return []
-        dtype, text = s.buffer.type.dtype, self.expressions.text(s.scalar)
+        dtype = s.buffer.type.dtype
+        if isinstance(s, Store) and not s.buffer.is_register:
+            element = self.expressions.element(s.buffer, s.indices)
+            text, is_stored = self.expressions.stored(s.scalar)
+            return [Assign(dtype, element, text, is_stored=is_stored)]
+        text = self.expressions.text(s.scalar)
         if isinstance(s, Accumulate):
             return [self._accumulated(s, text)]
-        if not s.buffer.is_register:
-            return [Assign(dtype, self.expressions.element(s.buffer, s.indices), text)]
         if s.buffer in self.declared:
             return [Assign(dtype, self._name(s.buffer), text, is_element=False)]
         self.declared.add(s.buffer)

@@ -215,7 +215,8 @@ class Assign:
     """A new value of a register or an element; `update` names the operation that combines it with the old.
 
     In a vectorised loop that reduces to it, there is its `reduction`; elsewhere `combined` is the operation
-    on the old value and the expression, for languages that do not spell this as an assignment.
+    on the old value and the expression, for languages that do not spell this as an assignment. An expression
+    that `is_stored` has the form of an element in memory.
     """
 
     dtype: Dtype
@@ -225,6 +226,7 @@ class Assign:
     is_element: bool = True
     reduction: Reduction | None = None
     combined: str = ""
+    is_stored: bool = False
     kind: str = "Assign"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.dims import Size, divided
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Axis, Loop, Store, Substituted
-from catgrad.loops.ir.scalar import Bounds, Load, Masked, Number, Scalar, Space, number
+from catgrad.loops.ir.scalar import Bounds, Load, Masked, Space, is_zero, number
 
 COPIED_BYTES = (16, 8, 4)
 """Bytes that a thread can copy at once to shared memory, from a multiple of as many."""
@@ -20,7 +20,7 @@ def copied(store: Store, near: Variable) -> Loop | None:
     Conditions hold for all of them or for none, but for one, which may hold for the first ones.
     """
     scalar, conditions = store.scalar, list[Bounds]()
-    while isinstance(scalar, Masked) and _is_zero(scalar.outside):
+    while isinstance(scalar, Masked) and is_zero(scalar.outside):
         conditions += scalar.conditions
         scalar = scalar.inside
     if not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
@@ -33,10 +33,6 @@ def copied(store: Store, near: Variable) -> Loop | None:
         uniform = (first.bounds(condition) for condition in conditions if condition not in partial)
         scalar = Masked((*uniform, *partial), scalar, number(0, scalar.dtype))
     return Loop(near, [Store(store.buffer, store.indices, scalar)], axis=Axis.COPY)
-
-
-def _is_zero(scalar: Scalar) -> bool:
-    return isinstance(scalar, Number) and scalar.constant.value == 0
 
 
 def _is_side_by_side(load: Load, near: Variable) -> bool:
