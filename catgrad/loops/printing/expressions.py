@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -137,6 +137,12 @@ class Expressions:
     def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
         """Print the access of an element."""
         return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)), array)
+
+    def address(self, buffer: Buffer, offset: Index, own: Collection[Variable] = ()) -> str:
+        """Print the address of the first element that a statement traverses by its own variables."""
+        rest = Index(tuple(term for term in offset.terms if term[0] not in own), offset.constant)
+        at = self.index(rest)
+        return self.dialect.macros["pointer"](self.name_of(buffer), at, rest == Index())
 
     def condition(self, condition: Any) -> tuple[Text, Text, bool, bool]:
         """Print the parts of a condition: index, size, and which sides are tested."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import prod
@@ -11,7 +11,7 @@ from math import prod
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
-from catgrad.loops.ir.index import ZERO, Index, Variable, nested_axes, quotient, stride
+from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -20,6 +20,7 @@ from catgrad.loops.ir.nest import (
     Combine,
     Commit,
     Item,
+    Kernel,
     Let,
     Loop,
     MatMul,
@@ -33,14 +34,13 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Masked, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import byte_size, is_local
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
     Assign,
-    AsynchronousCopy,
     CallPart,
     Combined,
     Copy,
@@ -59,12 +59,11 @@ from catgrad.loops.printing.lines import (
     Require,
     Sorting,
     Threads,
-    Tile,
-    TileProduct,
     Versions,
     Wait,
     When,
 )
+from catgrad.loops.printing.tiles import asynchronous_copy, tile_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -263,9 +262,9 @@ class KernelPrinter:
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
         if loop.axis is Axis.TENSOR:
-            return [self._tile_product(loop)]
+            return [tile_product(self.expressions, loop)]
         if loop.axis is Axis.COPY:
-            return [self._asynchronous_copy(loop)]
+            return [asynchronous_copy(self.expressions, loop)]
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
@@ -296,37 +295,6 @@ class KernelPrinter:
         self.reductions = {}
         self.in_parallel = outside
         return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
-
-    def _tile_product(self, loop: Loop) -> TileProduct:
-        """Print the loop over the terms of a product by tensor cores as a whole."""
-        [s] = statements(loop.body)
-        assert isinstance(s, Accumulate)
-        rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
-        left, right = (self._tile(each, loop.variable) for o in s.scalar.operands for each in o.loads())
-        dtype = next(s.scalar.operands[0].loads()).dtype
-        return TileProduct(dtype, self._name(s.buffer), left, right, rows, columns)
-
-    def _tile(self, load: Load, term: Variable) -> Tile:
-        stage, _, last = load.indices
-        begin = load.buffer.flat((stage, ZERO, ZERO))
-        return Tile(self._start(load.buffer, begin, ()), last.coefficient(term) == 1)
-
-    def _asynchronous_copy(self, loop: Loop) -> AsynchronousCopy:
-        """Print the loop over neighbouring elements as one copy, which conditions hold for as a whole."""
-        [s] = statements(loop.body)
-        assert isinstance(s, Store)
-        every = s.scalar.conditions if isinstance(s.scalar, Masked) else ()
-        load = s.scalar.inside if isinstance(s.scalar, Masked) else s.scalar
-        assert isinstance(load, Load)
-        own, bytes = (loop.variable,), size_hint(loop.variable.extent) * load.dtype.itemsize
-        target = self._start(s.buffer, s.buffer.flat(s.indices), own)
-        source = self._start(load.buffer, load.buffer.flat(load.indices), own)
-        first = {loop.variable: ZERO}
-        partial = [c for c in every if loop.variable in c.index.variables()]
-        conditions = tuple(self.expressions.condition(c) for c in every if c not in partial)
-        places = [self.expressions.index(c.index.substitute(first)) for c in partial]
-        within = (places[0], self.expressions.size(partial[0].size)) if partial else None
-        return AsynchronousCopy(load.dtype, bytes, target, source, conditions, within)
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""
@@ -430,15 +398,9 @@ class KernelPrinter:
             to, at = s.buffer.flat(s.indices), source.flat(s.scalar.indices)
             if stride(to, loop.variable) != 1 or stride(at, loop.variable) != 1:
                 return None
-            begins = self._start(s.buffer, to, own), self._start(source, at, own)
+            begins = self.expressions.address(s.buffer, to, own), self.expressions.address(source, at, own)
             copies.append(Copy(s.buffer.type.dtype, *begins, length))
         return copies
-
-    def _start(self, buffer: Buffer, offset: Index, own: Collection[Variable]) -> str:
-        """Return the address of the first element that a statement traverses by its own variables."""
-        rest = Index(tuple(term for term in offset.terms if term[0] not in own), offset.constant)
-        at = self.expressions.index(rest)
-        return self.expressions.dialect.macros["pointer"](self._name(buffer), at, rest == Index())
 
     def _statement(self, s: Statement, later: Sequence[Item]) -> Sequence[Line]:
         if isinstance(s, MatMul):
@@ -494,13 +456,17 @@ class KernelPrinter:
         return Product(
             s.buffer.type.dtype,
             tuple(map(self._extent, (s.rows, s.columns, s.depth))),
-            (self._start(s.left.buffer, left, own), self._axes(left, s.rows), self._axes(left, s.depth)),
             (
-                self._start(s.right.buffer, right, own),
+                self.expressions.address(s.left.buffer, left, own),
+                self._axes(left, s.rows),
+                self._axes(left, s.depth),
+            ),
+            (
+                self.expressions.address(s.right.buffer, right, own),
                 self._axes(right, s.depth),
                 self._axes(right, s.columns),
             ),
-            (self._start(s.buffer, target, own), e.size(target.coefficient(s.rows[-1]))),
+            (self.expressions.address(s.buffer, target, own), e.size(target.coefficient(s.rows[-1]))),
             s.add,
             e.size(self.plan.packed[self.interface.kernel]),
             self.in_parallel,
@@ -522,7 +488,7 @@ class KernelPrinter:
         return Sorting(
             s.keys.dtype,
             e.size(s.along.extent),
-            (self._start(s.keys.buffer, keys, own), e.size(keys.coefficient(s.along))),
-            (self._start(s.buffer, places, own), e.size(places.coefficient(s.along))),
+            (self.expressions.address(s.keys.buffer, keys, own), e.size(keys.coefficient(s.along))),
+            (self.expressions.address(s.buffer, places, own), e.size(places.coefficient(s.along))),
             s.descending,
         )

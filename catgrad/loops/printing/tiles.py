@@ -1,0 +1,42 @@
+"""Print tiles: asynchronous copies to shared memory, and products by tensor cores, as one line each."""
+
+from __future__ import annotations
+
+from catgrad.loops.ir.index import ZERO, Variable
+from catgrad.loops.ir.nest import Accumulate, Loop, Store, size_hint, statements
+from catgrad.loops.ir.scalar import Load, Masked
+from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.lines import AsynchronousCopy, Tile, TileProduct
+
+
+def tile_product(here: Expressions, loop: Loop) -> TileProduct:
+    """Print the loop over the terms of a product by tensor cores."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Accumulate)
+    rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
+    loads = [load for operand in s.scalar.operands for load in operand.loads()]
+    left, right = (_tile(here, load, loop.variable) for load in loads)
+    return TileProduct(loads[0].dtype, here.name_of(s.buffer), left, right, rows, columns)
+
+
+def _tile(here: Expressions, load: Load, term: Variable) -> Tile:
+    stage, _, last = load.indices
+    begin = load.buffer.flat((stage, ZERO, ZERO))
+    return Tile(here.address(load.buffer, begin), last.coefficient(term) == 1)
+
+
+def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:
+    """Print the loop over neighbouring elements that one instruction copies."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Store)
+    every = s.scalar.conditions if isinstance(s.scalar, Masked) else ()
+    load = s.scalar.inside if isinstance(s.scalar, Masked) else s.scalar
+    assert isinstance(load, Load)
+    own, bytes = (loop.variable,), size_hint(loop.variable.extent) * load.dtype.itemsize
+    target = here.address(s.buffer, s.buffer.flat(s.indices), own)
+    source = here.address(load.buffer, load.buffer.flat(load.indices), own)
+    partial = [c for c in every if loop.variable in c.index.variables()]
+    conditions = tuple(here.condition(c) for c in every if c not in partial)
+    places = [here.index(c.index.substitute({loop.variable: ZERO})) for c in partial]
+    within = (places[0], here.size(partial[0].size)) if partial else None
+    return AsynchronousCopy(load.dtype, bytes, target, source, conditions, within)
