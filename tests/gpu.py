@@ -28,6 +28,7 @@ from catgrad.types import Array
 LIMITS = {
     "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
+    "row_reuse": {"MIN_ROW": 2},
     "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
     "split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
     "spaces": {"MAX_PRIVATE_BYTES": 64},

@@ -11,6 +11,9 @@ from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PA
 ALIGNMENT = 16
 """Bytes that a thread loads at once at most, at whose multiples arrays begin."""
 
+ROW_REGISTERS = 100
+"""Registers for elements of rows: of the 128 that a thread of a block of 512 has, as many as leave room."""
+
 MACHINE = Machine(
     GPU_PASSES,
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
@@ -19,6 +22,7 @@ MACHINE = Machine(
     factors_indices=True,
     passes_rows=True,
     aligned_bytes=ALIGNMENT,
+    row_registers=ROW_REGISTERS,
 )
 
 ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False, passes_rows=False)

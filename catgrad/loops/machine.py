@@ -60,7 +60,8 @@ class Machine:
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
     elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
     addresses of rows. A block of a GPU has at most `block_threads`
-    threads, and `shared_bytes` of shared memory.
+    threads, and `shared_bytes` of shared memory. Each of its threads keeps up to `row_registers` elements of
+    the rows of its team.
     """
 
     passes: tuple[Pass, ...]
@@ -80,6 +81,7 @@ class Machine:
     near: tuple[type[Op], ...] = ()
     block_threads: int = LARGE_BLOCK
     shared_bytes: int = SHARED_BYTES
+    row_registers: int = 0
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

@@ -157,6 +157,11 @@ def _is_of_workspace(array: Buffer) -> bool:
     return array.space is Space.WORKSPACE
 
 
+def _is_on_grid(kernel: Kernel) -> bool:
+    """Tell whether threads of a GPU run a kernel: what they do not share are registers of each."""
+    return any(isinstance(item, Loop) and item.axis.is_concurrent for item in kernel.body)
+
+
 def _is_scratch(array: Buffer) -> bool:
     return array.is_of_kernel and array.space is not Space.SHARED and not is_local(array)
 
@@ -215,7 +220,7 @@ def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
 
 def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
     for kernel in kernels(lowered.steps):
-        alive, _ = _lifetimes(kernel.body, _is_scratch)
+        alive, _ = _lifetimes(kernel.body, _is_scratch) if not _is_on_grid(kernel) else ({}, 0)
         placed = _first_fit(alive, unit)
         plan.scratch |= placed.offsets
         plan.packed[kernel] = placed.size

@@ -366,12 +366,22 @@ class KernelPrinter:
         threads = BLOCK if loop.axis is Axis.WARP else loop.threads
         own = None if count.number is None else -(-count.number // per_block)
         first = (self.launch.blocks or 0) if self.launch else 0
-        wide = any(each.axis is Axis.UNROLLED for each in loops(self.kernel.body))
         blocks = None if own is None else first + own
         shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
-        self.launch = Launch(count, per_block, threads, blocks, wide, shared)
+        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
+
+    @cached_property
+    def _is_wide(self) -> bool:
+        """Tell whether a thread accesses elements side by side in iterations that are written out."""
+        unrolled = [each for each in loops(self.kernel.body) if each.axis is Axis.UNROLLED]
+        return any(
+            stride(buffer.flat(indices), loop.variable) == 1
+            for loop in unrolled
+            for buffer, indices in (*loop.reads, *loop.writes)
+            if not buffer.is_of_kernel
+        )
 
     def _count(self, variable: Variable) -> Text:
         """Count the values of a variable: ⌈extent / step⌉."""

@@ -6,6 +6,7 @@ from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_se
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
+from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.gpu.pad_rows import pad_rows
 from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
@@ -24,8 +25,9 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
         rank_sorts,
         gather_scatters,
         *first,
-        split_sums,
+        gather_one_hot_sums,
         scalars_first,
+        split_sums,
         fuse,
         eliminate_dead_stores,
         put_in_place,

@@ -20,11 +20,12 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import Attend, Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.attention import attention
 from catgrad.loops.passes.gpu.barriers import with_barriers
+from catgrad.loops.passes.gpu.register_rows import in_register_rows
 from catgrad.loops.passes.gpu.spaces import with_spaces
 from catgrad.loops.passes.gpu.threads import with_threads
 from catgrad.loops.passes.gpu.tiles import tiled
@@ -40,7 +41,12 @@ def _scheduled(step: Step, machine: Machine) -> Step:
         return with_barriers(attention(step))
     if not isinstance(step, Kernel):
         return step
-    return with_barriers(tiled(step, machine) or with_spaces(with_threads(step, machine), machine))
+    return with_barriers(tiled(step, machine) or _in_teams(step, machine))
+
+
+def _in_teams(kernel: Kernel, machine: Machine) -> Kernel:
+    kernel, own = in_register_rows(with_threads(kernel, machine), machine)
+    return with_spaces(kernel, machine, own)
 
 
 def separate_warps(lowered: Lowered, machine: Machine) -> Lowered:
@@ -92,8 +98,10 @@ def _is_tensor(items: Sequence[Item]) -> bool:
 
 
 def _used(items: Sequence[Item]) -> set[Variable]:
-    """Find the variables that addresses and scalars depend on."""
-    found = {v for s in statements(items) for scalar in scalars(s) for v in scalar.variables}
-    for item in items:
-        found.update(v for b, indices in (*item.reads, *item.writes) for v in b.flat(indices).variables())
+    """Find the variables that addresses and scalars depend on: not those of axes that are not stored."""
+    found = {v for item in items for b, at in (*item.reads, *item.writes) for v in b.flat(at).variables()}
+    found |= {v for loop in loops(items) for c in loop.conditions for v in c.index.variables()}
+    for node in (node for s in statements(items) for scalar in scalars(s) for node in scalar.nodes()):
+        if not isinstance(node, Load):
+            found |= node.variables.difference(*(operand.variables for operand in node.operands))
     return found

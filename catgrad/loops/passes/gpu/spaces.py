@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
@@ -16,15 +16,19 @@ MAX_PRIVATE_BYTES = 2**10
 """Bytes of arrays that a thread keeps for itself."""
 
 
-def with_spaces(kernel: Kernel, machine: Machine) -> Kernel:
-    """Choose the space of each array that is private to a kernel, and the threads that assign it."""
+def with_spaces(kernel: Kernel, machine: Machine, own: Collection[Buffer] = ()) -> Kernel:
+    """Choose the space of each array that is private to a kernel, and the threads that assign it.
+
+    Arrays that are each thread's `own` stay in its registers.
+    """
     uses = dict[Buffer, _Uses]()
     _collect(kernel.body, None, uses)
     [loop] = kernel.body
     assert isinstance(loop, Loop)
     teams = BLOCK // WARP if loop.axis is Axis.WARP else 1
     new, shared, private = dict[Buffer, Buffer](), 0, 0
-    for buffer, use in sorted(uses.items(), key=lambda pair: _hint(pair[0], machine)):
+    chosen = ((buffer, use) for buffer, use in uses.items() if buffer not in own)
+    for buffer, use in sorted(chosen, key=lambda pair: _hint(pair[0], machine)):
         bytes = _hint(buffer, machine)
         if use.is_of_team:
             shared += bytes * teams

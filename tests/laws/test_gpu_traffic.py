@@ -1,0 +1,86 @@
+"""Memory traffic of schedules for GPUs: how often the threads of all kernels read and write each array."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, build, discard, identity, losses, ops
+from catgrad.functors import Expand, reverse
+from catgrad.loops.compile import compile_kernels
+from catgrad.programs.program import evaluate, lower
+from tests.differential import pruned
+from tests.gpu import MACHINES, Teams
+from tests.kernels import has, prepared
+
+EXPAND = Expand(has)
+BATCH = Dim("batch")
+
+
+class Traffic(Teams):
+    """Count how often elements of each array in memory are read and written."""
+
+    def __init__(self, lowered, arrays):
+        super().__init__(lowered, arrays)
+        self.counts = Counter()
+
+    def touch(self, array, indices, kind):
+        """Count an access."""
+        super().touch(array, indices, kind)
+        if not array.is_of_kernel:
+            self.counts[array.home, kind] += 1
+
+
+def run(term, *arrays):
+    """Run a term's kernels and return its results, and the numbers of accesses to arrays."""
+    lowered = compile_kernels(prepared(lower(EXPAND(pruned(term)))), MACHINES["default"])
+    machine = Traffic(lowered, arrays)
+    with np.errstate(all="ignore"):
+        machine.steps(lowered.steps)
+    return [machine.memory_of(r) for r in lowered.results], machine.counts
+
+
+def counted(counts, kind, size):
+    """Return how often matrices of a size are accessed in all."""
+    return sum(n for (array, of), n in counts.items() if of == kind and array.type.rank == 2) // size
+
+
+def cross_entropy(rows, classes):
+    """Compute the loss and its gradient."""
+    scores, labels = NdArrayType((rows, classes)), NdArrayType((rows,), Dtype.int64)
+    both = reverse(build(losses.cross_entropy, [scores, labels]))
+    return both >> identity(NdArrayType(()), scores) @ discard(labels)
+
+
+ROWS = {
+    "softmax": lambda x: ops.softmax(x),
+    "layer norm": lambda x: ops.layer_norm(x),
+    "root mean square": lambda x: ops.rms_norm(x),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 301), (9, 132), (2, 640)])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_read_once_and_written_once(name, shape):
+    """Rows of whole and of broken strips, by warps and by blocks."""
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    term = build(ROWS[name], [NdArrayType(shape)])
+    [found], counts = run(term, x)
+    [wanted] = evaluate(term, x)
+    np.testing.assert_allclose(found.reshape(shape), wanted, rtol=1e-5, atol=1e-6)
+    assert (counted(counts, "read", x.size), counted(counts, "written", x.size)) == (1, 1)
+
+
+@pytest.mark.parametrize("rows", [64, BATCH])
+def test_scores_are_read_once_for_their_loss_and_gradient(rows):
+    """A label selects one term of a sum, and needs no pass over the row."""
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(64, 70)).astype(np.float32), rng.integers(0, 70, 64)
+    labels[3] = -100
+    term = cross_entropy(rows, 70)
+    found, counts = run(term, scores, labels, np.float32(1))
+    for mine, wanted in zip(found, evaluate(term, scores, labels, np.float32(1)), strict=True):
+        np.testing.assert_allclose(mine, np.ravel(wanted), rtol=1e-5, atol=1e-6)
+    assert (counted(counts, "read", scores.size), counted(counts, "written", scores.size)) == (1, 1)
