@@ -35,7 +35,9 @@ LIMITS = {
     "split_sums": {
         "ENOUGH_THREADS": 256, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2,
     },
-    "threads": {"MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8},
+    "threads": {
+        "MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8, "MIN_SUMS": 8,
+    },
     "tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""

@@ -10,13 +10,17 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, build, discard, identity, losses, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.scalar import Space
+from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.programs.program import evaluate, lower
 from tests.differential import pruned
-from tests.gpu import MACHINES, Teams
+from tests.gpu import MACHINES, Teams, limits
 from tests.kernels import has, prepared
 
 EXPAND = Expand(has)
 BATCH = Dim("batch")
+BIND = binder(RegisterCosts())
+"""Common subexpressions are loaded once."""
 
 
 class Traffic(Teams):
@@ -33,13 +37,15 @@ class Traffic(Teams):
             self.counts[array.home, kind] += 1
 
 
-def run(term, *arrays):
+def run(term, *arrays, machine="default"):
     """Run a term's kernels and return its results, and the numbers of accesses to arrays."""
-    lowered = compile_kernels(prepared(lower(EXPAND(pruned(term)))), MACHINES["default"])
-    machine = Traffic(lowered, arrays)
+    with limits(machine):
+        lowered = compile_kernels(prepared(lower(EXPAND(pruned(term)))), MACHINES[machine])
+    lowered = lowered.map_kernels(lambda kernel: BIND(kernel, MACHINES[machine]))
+    traffic = Traffic(lowered, arrays)
     with np.errstate(all="ignore"):
-        machine.steps(lowered.steps)
-    return [machine.memory_of(r) for r in lowered.results], machine.counts
+        traffic.steps(lowered.steps)
+    return [traffic.memory_of(r) for r in lowered.results], traffic.counts
 
 
 def counted(counts, kind, size):
@@ -84,3 +90,20 @@ def test_scores_are_read_once_for_their_loss_and_gradient(rows):
     for mine, wanted in zip(found, evaluate(term, scores, labels, np.float32(1)), strict=True):
         np.testing.assert_allclose(mine, np.ravel(wanted), rtol=1e-5, atol=1e-6)
     assert (counted(counts, "read", scores.size), counted(counts, "written", scores.size)) == (1, 1)
+
+
+@pytest.mark.parametrize("shape", [(600, 8), (601, 8), (600, 7)])
+def test_sums_over_the_same_rows_read_them_once(shape):
+    """The gradients of a norm's weight and shift, in two stages, by threads with one or four columns."""
+
+    def sums(x, dy):
+        return ops.sum(x * dy, (0,)), ops.sum(dy, (0,))
+
+    rng = np.random.default_rng(0)
+    x, dy = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
+    term = build(sums, [NdArrayType(shape)] * 2)
+    found, counts = run(term, x, dy, machine="small")
+    for mine, wanted in zip(found, evaluate(term, x, dy), strict=True):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-5)
+    read = sum(n for (array, kind), n in counts.items() if (kind, array.space) == ("read", Space.ARGUMENT))
+    assert read == x.size + dy.size

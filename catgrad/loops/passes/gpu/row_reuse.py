@@ -42,7 +42,8 @@ def _is_row(loop: Loop) -> bool:
 class Rows:
     """The loops of a team over rows of one extent, and the `places` that several of them access.
 
-    These are arrays of the team of which each iteration accesses its own element, then what loops read again.
+    These are first elements of the team's own rows in memory; then arrays of the team, of which each
+    iteration accesses its own element; last what is alike in the rows of all teams, as a weight is.
     """
 
     def __init__(self, team: Loop, extent: int) -> None:
@@ -50,7 +51,9 @@ class Rows:
         self.blocks = [[row for row in block if row.variable.extent == extent] for block in _blocks([team])]
         self.width = WIDTH if extent % WIDTH == 0 and extent >= WIDTH * MIN_ROW else 1
         self.one = Variable(extent, "j")
-        self.places = [*self._private(), *self._repeated()]
+        repeated = self._repeated()
+        common = [place for place in repeated if self._is_common(place)]
+        self.places = [*(place for place in repeated if place not in common), *self._private(), *common]
 
     def each(self, threads: int) -> int:
         """Count the elements of a row that each thread has."""
@@ -77,16 +80,16 @@ class Rows:
         ]
 
     def _repeated(self) -> list[Place]:
-        """Find what several loops read: first elements of a team's own rows, then what is read most often."""
+        """Find elements that several loops read, the most often read first."""
         count: dict[Place, int] = {}
         for block in self.blocks:
             for place in dict.fromkeys(place for row in block for place in self._loads(row)):
                 count[place] = max(count.get(place, 0), len(self.readers(block, place)))
         again = [place for place, n in count.items() if n > 1]
-        return sorted(again, key=lambda place: (self._is_common(place), -count[place]))
+        return sorted(again, key=lambda place: -count[place])
 
     def _is_common(self, place: Place) -> bool:
-        """Tell whether a place is the same in the rows of all teams, as a weight is."""
+        """Tell whether a place is the same in the rows of all teams."""
         return {v for i in place[1] for v in i.variables()} == {self.one}
 
     def readers(self, block: Sequence[Loop], place: Place) -> list[Loop]:
@@ -111,16 +114,16 @@ class Rows:
         """Find the places that a loop reads, and tell whether it does so in each iteration."""
         found: dict[Place, bool] = {}
         for scalar in (scalar for s in row.statements for scalar in scalars(s)):
-            always = {*_always(scalar)}
+            certain = {*always(scalar)}
             for load in scalar.loads():
                 place = self.place(row, load.buffer, load.indices)
                 if not load.buffer.is_of_kernel and row.variable in load.variables:
-                    found[place] = found.get(place, False) or load in always
+                    found[place] = found.get(place, False) or load in certain
         return found
 
 
-def _always(scalar: Scalar) -> Iterator[Scalar]:
+def always(scalar: Scalar) -> Iterator[Scalar]:
     """Yield a scalar and the operands that are computed whenever it is."""
     yield scalar
     for operand in scalar.always:
-        yield from _always(operand)
+        yield from always(operand)

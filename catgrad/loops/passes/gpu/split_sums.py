@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catgrad.dims import divided
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, nested, perfect_nest, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
+from catgrad.loops.passes.gpu.wide import WIDTH
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
@@ -30,7 +32,7 @@ MIN_SPLIT_TERMS = 2**12
 MIN_TERMS = 32
 """Terms of a part that one thread sums."""
 
-MAX_PARTS = 256
+MAX_PARTS = 2**9
 """Parts that the second stage sums."""
 
 RUN = WARP
@@ -58,8 +60,17 @@ def _parts(r: Reduce, free: Sequence[Variable]) -> int:
     team = TEAM if is_contiguous(r) else 1
     if count(r.axes) < MIN_SPLIT_TERMS or matrix_product(free, r) is not None:
         return 1
-    wanted = -(-ENOUGH_THREADS // (count(free) * team))
-    return min(wanted, count(r.axes) // (team * MIN_TERMS), MAX_PARTS)
+    is_wide = team == 1 and divided(free[-1].extent, WIDTH) is not None if free else False
+    wanted = -(-ENOUGH_THREADS * (WIDTH if is_wide else 1) // (count(free) * team))
+    return _exact(r, team, min(wanted, count(r.axes) // (team * MIN_TERMS), MAX_PARTS))
+
+
+def _exact(r: Reduce, team: int, parts: int) -> int:
+    """Choose a number of parts that divides the terms, if there is one not far above what is wanted."""
+    extent = max((v.extent for v in r.axes), key=size_hint)
+    if team > 1 or not isinstance(extent, int):
+        return parts
+    return next((n for n in range(parts, min(2 * parts, MAX_PARTS + 1)) if extent % n == 0), parts)
 
 
 def is_contiguous(r: Reduce) -> bool:

@@ -32,7 +32,7 @@ from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import one_thread, serial
-from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
+from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, MIN_SUMS, widened
 from catgrad.loops.passes.reductions import accumulator, index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
@@ -63,7 +63,8 @@ def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
     rows, width = count(chain), span(body)
     if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
         grid = marked(chain, serial(body), Axis.GRID, BLOCK)
-        return Kernel([widened(grid) if rows >= MIN_ELEMENTS else grid])
+        few = MIN_ELEMENTS if width == 1 else MIN_SUMS
+        return Kernel([widened(grid) if rows >= few else grid])
     is_short = width <= MAX_WARP_SPAN and rows >= BLOCK // WARP
     axis = Axis.WARP if is_short else Axis.BLOCK
     return Kernel([_team(chain, axis, body, width if rows < BLOCK else 0, machine)])

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.dims import divided
-from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Loop, Substituted, rewritten
+from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Item,
+    Loop,
+    Replaced,
+    Statement,
+    Store,
+    Substituted,
+    loops,
+    rewritten,
+)
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.types import NdArrayType
@@ -17,6 +30,9 @@ WIDTH = 4
 MIN_ELEMENTS = 2**16
 """Elements of a grid that has threads enough all the same."""
 
+MIN_SUMS = 2**18
+"""The same of a grid whose elements are sums."""
+
 
 def widened(loop: Loop) -> Loop:
     """Give each thread of a grid four neighbouring elements."""
@@ -24,12 +40,68 @@ def widened(loop: Loop) -> Loop:
     if isinstance(inner, Loop) and inner.axis is loop.axis:
         return replace(loop, body=[widened(inner)])
     extent = divided(loop.variable.extent, WIDTH)
-    if extent is None or any(isinstance(item, Loop) for item in loop.body):
+    if extent is None or not _is_side_by_side(loop):
         return loop
     strip, near = Variable(extent), Variable(WIDTH, "near")
     change = Substituted({loop.variable: index(strip) * WIDTH + index(near)})
-    body = Loop(near, rewritten(loop.body, change), axis=Axis.UNROLLED)
-    return replace(loop, variable=strip, body=[body])
+    body = rewritten(loop.body, change)
+    own = {
+        b: replace(b, type=b.type.with_shape((WIDTH,)), space=Space.LOCAL, order=(0,))
+        for b in _registers(loop)
+    }
+    return replace(loop, variable=strip, body=_strips(body, near, _Expanded(own, index(near))))
+
+
+def _registers(loop: Loop) -> set[Buffer]:
+    """Find the registers that live longer than the statements between two loops."""
+    return {b for b, _ in loop.writes if b.is_register} if _has_loops(loop) else set()
+
+
+def _has_loops(loop: Loop) -> bool:
+    return any(isinstance(item, Loop) for item in loop.body)
+
+
+def _is_side_by_side(loop: Loop) -> bool:
+    """Tell whether a nest has no loops, or sums what lies side by side in neighbouring iterations."""
+    if not _has_loops(loop):
+        return True
+    straight = all(each.axis is Axis.SERIAL and not each.conditions for each in loops(loop.body))
+    moving = [place for place in (b.flat(i) for b, i in loop.reads) if loop.variable in place.variables()]
+    return straight and all(place.coefficient(loop.variable) == 1 for place in moving)
+
+
+def _strips(items: Sequence[Item], near: Variable, change: _Expanded) -> list[Item]:
+    """Distribute a loop over neighbours over items."""
+    done: list[Item] = []
+    strip: list[Item] = []
+    for item in items:
+        if not isinstance(item, Loop):
+            strip.append(change.statement(item))
+            continue
+        done += [Loop(near, strip, axis=Axis.UNROLLED)] if strip else []
+        done.append(replace(item, body=_strips(item.body, near, change)))
+        strip = []
+    return [*done, Loop(near, strip, axis=Axis.UNROLLED)] if strip else done
+
+
+class _Expanded(Replaced):
+    """Scalar expansion: registers become arrays, with an element for each neighbour."""
+
+    def __init__(self, own: Mapping[Buffer, Buffer], near: Index) -> None:
+        super().__init__(own)
+        self.near = near
+
+    def statement(self, s: Statement) -> Statement:
+        """Rewrite a statement, which may write a register."""
+        new = s.map(self)
+        if isinstance(new, (Store, Accumulate)) and new.buffer in self.buffers.values():
+            return replace(new, indices=(self.near,))
+        return new
+
+    def _changed(self, old: Scalar) -> Scalar:
+        if isinstance(old, Load) and old.buffer in self.buffers:
+            return Load(self.buffers[old.buffer], (self.near,))
+        return super()._changed(old)
 
 
 def mark_unaligned(lowered: Lowered, machine: Machine) -> Lowered:
