@@ -245,3 +245,21 @@ def test_columns_are_summed_side_by_side_whatever_vector_is_read_along():
     first, second = axes(total, (32768, 64), (32768,))
     assert first == [Axis.GRID, Axis.GRID, Axis.SERIAL]
     assert second[0] is not Axis.GRID
+
+
+@pytest.mark.parametrize("shape", [(512, 160), (500, 150), (3, 160, 160)])
+def test_arrays_are_transposed_through_shared_memory(shape):
+    """Neighbouring threads load and store neighbouring elements, also at the edges, beside other operands."""
+
+    def function(x, y):
+        return y + ops.transpose(x)
+
+    types = [NdArrayType(shape), NdArrayType((*shape[:-2], shape[-1], shape[-2]))]
+    term = build(function, types)
+    lowered = scheduled(term, "default")
+    [kernel] = kernels(lowered.steps)
+    assert_well_formed(kernel)
+    assert [loop.axis for loop in loops(kernel.body)][-4:] == [Axis.THREAD] * 4
+    assert any(isinstance(s, Barrier) for s in statements(kernel.body))
+    x, y = drawn(types, 0)
+    np.testing.assert_array_equal(run_in_teams(lowered, x, y)[0], np.swapaxes(x, -1, -2) + y)

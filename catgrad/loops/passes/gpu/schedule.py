@@ -29,6 +29,7 @@ from catgrad.loops.passes.gpu.register_rows import in_register_rows
 from catgrad.loops.passes.gpu.spaces import with_spaces
 from catgrad.loops.passes.gpu.threads import with_threads
 from catgrad.loops.passes.gpu.tiles import tiled
+from catgrad.loops.passes.gpu.transposes import transposed
 
 
 def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:
@@ -41,7 +42,7 @@ def _scheduled(step: Step, machine: Machine) -> Step:
         return with_barriers(attention(step))
     if not isinstance(step, Kernel):
         return step
-    return with_barriers(tiled(step, machine) or _in_teams(step, machine))
+    return with_barriers(tiled(step, machine) or transposed(step) or _in_teams(step, machine))
 
 
 def _in_teams(kernel: Kernel, machine: Machine) -> Kernel:
