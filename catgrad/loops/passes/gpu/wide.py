@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from catgrad.dims import divided
 from catgrad.loops.ir.index import Index, Variable, index
@@ -47,14 +48,28 @@ def widened(loop: Loop) -> Loop:
     body = rewritten(loop.body, change)
     own = {
         b: replace(b, type=b.type.with_shape((WIDTH,)), space=Space.LOCAL, order=(0,))
-        for b in _registers(loop)
+        for b in _long_lived(body)
     }
     return replace(loop, variable=strip, body=_strips(body, near, _Expanded(own, index(near))))
 
 
-def _registers(loop: Loop) -> set[Buffer]:
-    """Find the registers that live longer than the statements between two loops."""
-    return {b for b, _ in loop.writes if b.is_register} if _has_loops(loop) else set()
+def _long_lived(items: Sequence[Item]) -> set[Buffer]:
+    """Find the registers that are accessed on both sides of the beginning or end of a loop."""
+    places: dict[Buffer, set[int]] = {}
+    place = count()
+
+    def visit(items: Sequence[Item]) -> None:
+        here = next(place)
+        for item in items:
+            if isinstance(item, Loop):
+                visit(item.body)
+                here = next(place)
+            else:
+                for buffer, _ in (*item.reads, *item.writes):
+                    places.setdefault(buffer, set()).add(here)
+
+    visit(items)
+    return {buffer for buffer, found in places.items() if buffer.is_register and len(found) > 1}
 
 
 def _has_loops(loop: Loop) -> bool:
