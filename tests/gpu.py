@@ -26,6 +26,7 @@ from catgrad.programs.program import bind_symbols
 from catgrad.types import Array
 
 LIMITS = {
+    "columns_of_rows": {"MIN_PARTS": 2},
     "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "row_reuse": {"MIN_ROW": 2},
@@ -43,6 +44,12 @@ LIMITS = {
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 
+FEW_ROWS = {
+    "columns_of_rows": {"MIN_PARTS": 8},
+    "split_sums": {"ENOUGH_THREADS": 2**10, "MIN_SPLIT_TERMS": 16, "MIN_TERMS": 4},
+}
+"""Limits with which columns of a few rows are summed as those of thousands."""
+
 SMALL = replace(
     MACHINE,
     passes=tuple(row_fusion(2, 8) if each.__name__ == "fuse_rows" else each for each in MACHINE.passes),
@@ -52,14 +59,14 @@ SMALL = replace(
 LIBRARY = replace(SMALL, passes=(call_library, *SMALL.passes))
 """A machine with a library of matrix products."""
 
-MACHINES = {"default": MACHINE, "small": SMALL, "library": LIBRARY}
+MACHINES = {"default": MACHINE, "rows": MACHINE, "small": SMALL, "library": LIBRARY}
 
 
 @contextmanager
 def limits(machine: str) -> Iterator[None]:
     """Lower the limits of schedules, except for the default machine."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, lower in LIMITS.items() if machine != "default" else ():
+        for module, lower in {"default": {}, "rows": FEW_ROWS}.get(machine, LIMITS).items():
             for name, value in lower.items():
                 patch.setattr(import_module(f"{gpu.__name__}.{module}"), name, value)
         yield

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.functors import Expand
+from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, statements
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads, tiles
-from catgrad.programs.program import Program
+from catgrad.programs.program import Program, evaluate
 from catgrad.programs.program import lower as straight
 from tests.differential import difference, pruned
 from tests.gpu import MACHINES, limits, run_in_teams
@@ -263,3 +263,32 @@ def test_arrays_are_transposed_through_shared_memory(shape):
     assert any(isinstance(s, Barrier) for s in statements(kernel.body))
     x, y = drawn(types, 0)
     np.testing.assert_array_equal(run_in_teams(lowered, x, y)[0], np.swapaxes(x, -1, -2) + y)
+
+
+EMITTED = {
+    "norm": lambda: reverse_derivative(build(ops.affine_layer_norm, affine(64, 132))),
+    "transpose": lambda: build(lambda x: ops.tanh(ops.transpose(x)), [NdArrayType((300, 290))]),
+    "long rows": lambda: build(ops.log_softmax, [NdArrayType((3, 30001))]),
+}
+
+
+def affine(rows, columns):
+    return [NdArrayType((rows, columns)), NdArrayType((columns,)), NdArrayType((columns,))]
+
+
+@pytest.mark.parametrize("name", EMITTED)
+def test_emitted_rows_columns_and_tiles_have_the_same_bits_in_any_order_of_threads(name, monkeypatch):
+    if reason := cannot("cuda"):
+        pytest.skip(f"target cuda: {reason}")
+    term = EMITTED[name]()
+    with limits("rows"):
+        artifact = BACKEND.emit(Program("case", (straight(EXPAND(term), "f", doc="A kernel."),)))
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=t.shape).astype(np.float32) for t in term.source]
+    runs = []
+    for order in ("forward", "backward", "random:1"):
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        runs.append(artifact.load()().f(*arrays))
+    for found, *others, wanted in zip(*runs, evaluate(term, *arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        assert all(found.tobytes() == other.tobytes() for other in others)

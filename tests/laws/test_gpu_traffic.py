@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, discard, identity, losses, ops
-from catgrad.functors import Expand, reverse
+from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.passes.bind import RegisterCosts, binder
@@ -107,3 +107,22 @@ def test_sums_over_the_same_rows_read_them_once(shape):
         np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-5)
     read = sum(n for (array, kind), n in counts.items() if (kind, array.space) == ("read", Space.ARGUMENT))
     assert read == x.size + dy.size
+
+
+@pytest.mark.parametrize("shape", [(64, 132), (32, 33), (2, 16, 40)])
+@pytest.mark.parametrize("norm", [ops.layer_norm, ops.rms_norm])
+def test_gradients_of_a_norm_are_computed_while_its_rows_are_at_hand(norm, shape):
+    """Rows and the sums of their columns are one kernel, that of the rows' means and deviations another."""
+
+    def affine(x, weight):
+        return norm(x) * ops.broadcast(weight, shape)
+
+    types = [NdArrayType(shape), NdArrayType(shape[-1:])]
+    term = reverse_derivative(build(affine, types))
+    rng = np.random.default_rng(0)
+    x, weight, dy = (rng.normal(size=s).astype(np.float32) for s in (shape, shape[-1:], shape))
+    found, counts = run(term, x, weight, dy, machine="rows")
+    for mine, wanted in zip(found, evaluate(term, x, weight, dy), strict=True):
+        np.testing.assert_allclose(mine, np.ravel(wanted), rtol=1e-4, atol=1e-4)
+    read = [n for (array, kind), n in counts.items() if kind == "read" and array.type.shape == shape]
+    assert sum(read) <= 3 * x.size

@@ -4,6 +4,7 @@ from catgrad.loops.machine import Pass
 from catgrad.loops.passes.contract_arrays import contract_arrays
 from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.gpu.call_library import call_library
+from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
@@ -33,6 +34,7 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
         put_in_place,
         eliminate_self_copies,
         contract_arrays,
+        fuse_columns,
     )
 
 

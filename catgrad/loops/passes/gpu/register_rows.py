@@ -86,39 +86,43 @@ class _Kept:
         return replace(loop, body=[self.loop(i) if isinstance(i, Loop) else i for i in loop.body])
 
     def _block(self, block: Sequence[Loop]) -> Iterator[tuple[Loop, Loop]]:
-        """Yield the loops of a block that access registers, and what they become."""
+        """Yield the loops of a block that access registers, and what they become: the first loads all."""
         places: dict[Loop, list[Place]] = {row: [] for row in block}
-        firsts: dict[Loop, list[Place]] = {row: [] for row in block}
+        loaded: list[Place] = []
         for place in self.registers:
             readers = self.rows.readers(block, place)
             if len(readers) > 1:
-                firsts[readers[0]].append(place)
+                loaded.append(place)
             for row in block if place[0].is_of_kernel else readers if len(readers) > 1 else ():
                 places[row].append(place)
         for row in block:
-            if accesses := self._accesses(row, places[row]):
-                yield row, self._row(row, firsts[row], accesses)
+            accesses = self._accesses(row, places[row])
+            if accesses or loaded:
+                yield row, self._row(row, loaded, accesses)
+            loaded = []
 
     def _accesses(self, row: Loop, places: Sequence[Place]) -> dict[Place, Buffer]:
         """Find the accesses of a loop to places, and the registers instead."""
         every = {access: self.rows.place(row, *access) for access in (*row.reads, *row.writes)}
         return {access: self.registers[place] for access, place in every.items() if place in places}
 
-    def _row(self, row: Loop, firsts: Sequence[Place], accesses: Mapping[Place, Buffer]) -> Loop:
+    def _row(self, row: Loop, loaded: Sequence[Place], accesses: Mapping[Place, Buffer]) -> Loop:
         """Distribute a row in strips, of which each thread has elements side by side."""
         change = _InRegisters(accesses, self.own)
         mine = {self.rows.one: index(row.variable)}
         body: list[Item] = [
             Store(self.registers[b, at], self.own, _wide(Load(b, tuple(i.substitute(mine) for i in at))))
-            for b, at in firsts
+            for b, at in loaded
         ]
         body += [change.statement(s) for s in row.statements]
         count = self.rows.extent // self.rows.width
         within = () if is_below(self.strip, count) else (Bounds(self.strip, count, False, True),)
         place = self.strip * self.rows.width + index(self.near)
         body = rewritten(body, Substituted({row.variable: place}))
-        strips = unrolled((self.k,), unrolled((self.near,), body), within)
-        return Loop(self.thread, strips, axis=Axis.THREAD)
+        strips = unrolled((self.near,), body)
+        if self.k.extent == 1:
+            return Loop(self.thread, strips, axis=Axis.THREAD, conditions=within)
+        return Loop(self.thread, unrolled((self.k,), strips, within), axis=Axis.THREAD)
 
 
 class _InRegisters(Rewriter):

@@ -87,7 +87,7 @@ def _alike(items: Sequence[Item], threads: int) -> list[Item]:
                 replace(item, body=_alike(item.body, item.threads if item.axis.has_team else threads))
             )
         else:
-            chain, body = perfect_nest([item], lambda loop: loop.axis is Axis.THREAD)
+            chain, body = perfect_nest([item], lambda x: x.axis is Axis.THREAD and not x.conditions)
             once = prod(size_hint(v.extent) for v in chain) == threads
             done += body if once and (_is_tensor(body) or _used(body).isdisjoint(chain)) else [item]
     return done

@@ -32,7 +32,7 @@ MIN_SPLIT_TERMS = 2**12
 MIN_TERMS = 32
 """Terms of a part that one thread sums."""
 
-MAX_PARTS = 2**9
+MAX_PARTS = 2**10
 """Parts that the second stage sums."""
 
 RUN = WARP
@@ -104,20 +104,22 @@ def in_two_stages(
 
 
 def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple[Variable, ...], Scalar]:
-    """Deal the values of an axis to parts: runs of neighbours in turn."""
+    """Deal the values of an axis to parts: one run to each, or where loads are contiguous, runs in turn."""
     run = RUN if axis is r.axes[-1] and is_contiguous(r) else 1
     stride = parts * run
+    exact = isinstance(axis.extent, int) and axis.extent % stride == 0
+    near = Variable(run, f"{axis.name}_near")
     if isinstance(axis.extent, int):
         turn = Variable(-(-axis.extent // stride), axis.name)
         place = index(turn) * stride
     else:
         turn = Variable(axis.extent, axis.name, step=stride)
         place = index(turn)
-    near = Variable(run, f"{axis.name}_near")
     place += index(part) * run + index(near)
+    if exact and run == 1:
+        place = index(part) * turn.extent + index(turn)
     axes = [turn if v is axis else v for v in r.axes] + ([near] if run > 1 else [])
     scalar = Substituted({axis: place}).scalar(r.scalar)
-    exact = isinstance(axis.extent, int) and axis.extent % stride == 0
     return tuple(axes), scalar if exact else masked(scalar, r, Bounds(place, axis.extent, False, True))
 
 
