@@ -17,6 +17,7 @@
 #include "machine/events.h"
 #include "machine/graphs.h"
 #include "machine/launch.h"
+#include "machine/matrices.h"
 #include "machine/memory.h"
 #include "machine/qualifiers.h"
 #include "machine/tensor_cores.h"

@@ -32,8 +32,10 @@ inline bool operator!=(Site a, Site b) { return a.line != b.line || a.number != 
 
 struct Thread;
 typedef void (*Resolve)(Thread *warp, unsigned participants);
+typedef bool (*Condition)(const Thread *thread);
+typedef void (*Describe)(const Thread *thread, char *text, size_t size);
 
-enum class State : unsigned char { unstarted, ready, at_barrier, in_exchange, finished };
+enum class State : unsigned char { unstarted, ready, at_barrier, in_exchange, waiting, finished };
 
 struct Thread {
     Fiber *fiber;
@@ -45,6 +47,11 @@ struct Thread {
     unsigned mask, source;
     Resolve resolve;
     unsigned given[10], received[4];
+    // What it waits for (waiting.h).
+    Condition condition;
+    Describe describe;
+    void *object;
+    int64_t value;
 };
 
 struct Block {

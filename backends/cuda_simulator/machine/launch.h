@@ -1,11 +1,8 @@
-// Launches: their limits, the order of blocks and threads, and shared memory.
+// Launches: their limits, and the order of blocks and threads.
 #pragma once
 #include "graphs.h"
 #include "scheduler.h"
-
-// The bounds of the section of shared arrays; null if there is none.
-extern "C" char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));
-extern "C" char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
+#include "shared_memory.h"
 
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
@@ -13,10 +10,6 @@ enum cudaFuncAttribute {
 };
 
 namespace simulator {
-constexpr size_t SHARED_BYTES = 48 * 1024, MAX_SHARED_BYTES = 227 * 1024;
-
-alignas(1024) SIMULATOR_STATE char dynamic_shared[MAX_SHARED_BYTES];
-
 /* A kernel that may use more shared memory than others. */
 struct Allowance {
     const void *kernel;
@@ -35,18 +28,6 @@ inline size_t allowed_shared(const void *kernel) {
     return SHARED_BYTES;
 }
 
-SIMULATOR_STATE uint64_t random_state;
-
-/* Returns the next random number below a bound (xorshift). */
-inline uint64_t random_below(uint64_t bound) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state % bound;
-}
-
-enum class Order { forward, backward, random, invalid };
-
 /* Reads the order of threads and blocks from the environment. */
 inline Order chosen_order() {
     const char *const text = getenv("CUDA_SIMULATOR_ORDER");
@@ -63,32 +44,12 @@ inline Order chosen_order() {
     return Order::invalid;
 }
 
-/* Fills memory with NaN. */
-SIMULATOR_UNSEEN inline void poison(char *begin, size_t size) {
-#if defined(SIMULATOR_ADDRESS) || defined(SIMULATOR_RACES)
-    for (volatile char *at = begin; at < begin + size; at++) {  // both intercept memset
-        *at = static_cast<char>(0xff);
-    }
-#else
-    memset(begin, 0xff, size);
-#endif
-}
-
-/* Fills all shared memory with NaN, and lets nobody beyond its size. */
-SIMULATOR_UNSEEN inline void poison_shared(size_t dynamic_bytes) {
-    char *const begin = __start_cuda_shared, *const end = __stop_cuda_shared;
-    poison(begin, static_cast<size_t>(end - begin));
-    poison(dynamic_shared, dynamic_bytes);
-    forget_accesses(begin, end);
-    forget_accesses(dynamic_shared, dynamic_shared + dynamic_bytes);
-}
-
 struct Configuration {
     dim3 grid, block;
     size_t shared;
 };
 
-SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Order order) {
+SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration) {
     const dim3 grid = gridDim = configuration.grid;
     blockDim = configuration.block;
     begin_grid();
@@ -109,7 +70,7 @@ SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Orde
         const uint64_t b = order == Order::backward ? blocks - 1 - i : (first + i) % blocks;
         blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
                     static_cast<unsigned>(b / grid.x / grid.y)};
-        poison_shared(configuration.shared);
+        poison_shared();
         run_block(thread_order);
     }
 }
@@ -117,18 +78,19 @@ SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Orde
 /* Runs a kernel on all threads of a grid. */
 SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configuration &configuration,
                                                void (*body)(void *), void *arguments) {
-    const Order order = chosen_order();
+    order = chosen_order();
     if (order == Order::invalid) {
         return report(cudaErrorInvalidValue, "CUDA_SIMULATOR_ORDER must be forward, backward or random:SEED, not %s",
                       getenv("CUDA_SIMULATOR_ORDER"));
     }
+    dynamic_bytes = configuration.shared;
     kernel_name = name;
     kernel_body = body;
     kernel_arguments = arguments;
     failed = false;
     forbid(dynamic_shared + configuration.shared, MAX_SHARED_BYTES - configuration.shared);
     begin_fibers();
-    run_blocks(configuration, order);
+    run_blocks(configuration);
     end_fibers();
     permit(dynamic_shared, MAX_SHARED_BYTES);
     return failed ? sticky_error : cudaSuccess;

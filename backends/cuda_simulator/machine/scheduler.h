@@ -1,7 +1,12 @@
 // The scheduler: it runs each thread of a block until it waits for others, or has finished.
 #pragma once
 #include "block.h"
+#include "bulk_copies.h"
+#include "named_barriers.h"
+#include "registers.h"
+#include "waiting.h"
 #include "warp.h"
+#include "warpgroups.h"
 
 namespace simulator {
 /* Runs the kernel on a fiber, to its end. */
@@ -9,6 +14,8 @@ SIMULATOR_UNSEEN inline void thread_main() {
     begin_fiber();
     kernel_body(kernel_arguments);
     Thread *const thread = current;
+    check_stores_were_read(thread);
+    check_products_were_awaited(thread);
     thread->state = State::finished;
     block.exited[thread->number / 32] |= 1u << thread->lane;
     complete_exchanges_without(thread->number / 32, thread->lane);
@@ -35,8 +42,18 @@ SIMULATOR_UNSEEN inline void run_thread(Thread *thread) {
     }
 }
 
-inline const char *state_name(State state) {
-    return state == State::at_barrier ? "at __syncthreads()" : "in a warp's exchange";
+/* Says what a thread waits for. */
+SIMULATOR_UNSEEN inline void describe(const Thread *thread, char *text, size_t size) {
+    if (thread->state == State::waiting) {
+        thread->describe(thread, text, size);
+    } else {
+        snprintf(text, size, "%s in line %u",
+                 thread->state == State::at_barrier ? "at __syncthreads()" : "in a warp's exchange", thread->site.line);
+    }
+}
+
+inline bool wait_alike(const Thread &a, const Thread &b) {
+    return a.state == b.state && (a.state == State::waiting ? a.object == b.object : !(a.site != b.site));
 }
 
 /* Fails since all threads wait: names two of them that wait for different things, if there are. */
@@ -46,13 +63,15 @@ SIMULATOR_UNSEEN inline void report_deadlock() {
         const Thread *thread = &block.threads[i];
         if (thread->state != State::finished) {
             first = first ? first : thread;
-            second = !second && (thread->state != first->state || thread->site != first->site) ? thread : second;
+            second = !second && !wait_alike(*thread, *first) ? thread : second;
         }
     }
     second = second ? second : first;
-    fail(cudaErrorLaunchFailure, "deadlock: thread (%u, %u, %u) waits %s in line %u, thread (%u, %u, %u) %s in line %u",
-         first->index.x, first->index.y, first->index.z, state_name(first->state), first->site.line, second->index.x,
-         second->index.y, second->index.z, state_name(second->state), second->site.line);
+    char texts[2][140];
+    describe(first, texts[0], sizeof texts[0]);
+    describe(second, texts[1], sizeof texts[1]);
+    fail(cudaErrorLaunchFailure, "deadlock: thread (%u, %u, %u) waits %s, thread (%u, %u, %u) %s", first->index.x,
+         first->index.y, first->index.z, texts[0], second->index.x, second->index.y, second->index.z, texts[1]);
 }
 
 /* Numbers the threads of all blocks of a grid. */
@@ -79,6 +98,12 @@ SIMULATOR_UNSEEN inline void begin_block() {
     for (unsigned i = 0; i < block.size; i++) {
         block.threads[i].state = State::unstarted;
     }
+    begin_asynchronous();
+    begin_mbarriers();
+    begin_stores();
+    begin_warpgroups();
+    begin_named_barriers();
+    begin_registers();
     forget_accesses(&tokens, &tokens + 1);
 }
 
@@ -90,25 +115,29 @@ SIMULATOR_UNSEEN inline void end_block() {
             abandon_fiber(thread.fiber);
         }
     }
+    discard_operations();
     end_turn();
 }
 
-/* Runs a block to its end, or until a check fails: each thread in this order, until it waits, and again. */
+/* Runs a block to its end, or until a check fails: each thread in this order, until it waits, and again.
+ *
+ * What is in flight completes as late as it may: only when no thread can go on. */
 SIMULATOR_UNSEEN inline void run_block(const unsigned short *order) {
     begin_block();
     while (block.alive && !failed) {
         bool progress = false;
         for (unsigned i = 0; i < block.size && !failed; i++) {
             Thread *const thread = &block.threads[order[i]];
-            if (thread->state == State::unstarted || thread->state == State::ready) {
+            if (can_run(thread)) {
                 run_thread(thread);
                 progress = true;
             }
         }
-        if (!progress) {
+        if (!progress && !complete_operation()) {
             report_deadlock();
         }
     }
+    check_loads_have_completed();
     end_block();
 }
 }  // namespace simulator
