@@ -13,7 +13,7 @@ struct alignas(CHUNK_BYTES) Chunk {
     uint64_t words[2];
 };
 
-inline bool operator==(const Chunk &a, const Chunk &b) {
+SIMULATOR_UNSEEN inline bool operator==(const Chunk &a, const Chunk &b) {
     return a.words[0] == b.words[0] && a.words[1] == b.words[1];
 }
 
@@ -43,13 +43,13 @@ SIMULATOR_STATE Proxy proxy;
 constexpr unsigned char UNKNOWN = 255;
 
 /* Returns an address within dynamic shared memory, as descriptors have it. */
-inline unsigned shared_address(const void *address) {
+SIMULATOR_UNSEEN inline unsigned shared_address(const void *address) {
     return static_cast<unsigned>(static_cast<const char *>(address) - dynamic_shared);
 }
 
-inline Chunk &stored_chunk(unsigned number) { return reinterpret_cast<Chunk *>(dynamic_shared)[number]; }
+SIMULATOR_UNSEEN inline Chunk &stored_chunk(unsigned number) { return reinterpret_cast<Chunk *>(dynamic_shared)[number]; }
 
-inline void begin_asynchronous() {
+SIMULATOR_UNSEEN inline void begin_asynchronous() {
     proxy.is_used = false;
     proxy.first = nullptr;
     proxy.last = &proxy.first;
@@ -142,13 +142,14 @@ SIMULATOR_UNSEEN inline void fence_proxy_async() {
     }
 }
 
-inline void enqueue(Operation *operation) {
+SIMULATOR_UNSEEN inline void enqueue(Operation *operation) {
     *proxy.last = operation;
     proxy.last = &operation->next;
 }
 
 /* Completes one of the operations in flight that may; returns whether there was one. */
 SIMULATOR_UNSEEN inline bool complete_operation() {
+    acquire(to_host);  // of those who began them
     unsigned count = 0;
     for (const Operation *each = proxy.first; each; each = each->next) {
         count += each->may_complete();
@@ -168,7 +169,7 @@ SIMULATOR_UNSEEN inline bool complete_operation() {
     return true;
 }
 
-inline void discard_operations() {
+SIMULATOR_UNSEEN inline void discard_operations() {
     while (proxy.first) {
         Operation *const operation = proxy.first;
         proxy.first = operation->next;

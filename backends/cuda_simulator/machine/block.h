@@ -81,7 +81,7 @@ SIMULATOR_STATE bool failed;  // this launch: its threads are abandoned
 /* Abandons the kernel, if a thread runs one: its error is that of all later calls. */
 __attribute__((format(printf, 2, 3)))
 SIMULATOR_UNSEEN inline void fail(cudaError_t error, const char *format, ...) {
-    char text[400];
+    char text[800];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

@@ -5,7 +5,7 @@
 
 namespace simulator {
 /* Permutes the chunks of rows as a swizzle does: by the bits of their address. */
-inline unsigned swizzled(unsigned byte, unsigned swizzle) {
+SIMULATOR_UNSEEN inline unsigned swizzled(unsigned byte, unsigned swizzle) {
     return byte ^ (byte >> 7 & ((1u << swizzle) - 1)) << 4;
 }
 
@@ -15,10 +15,10 @@ struct Box {
     int at[MAX_DIMENSIONS];
     unsigned chunk;
 
-    unsigned row_bytes() const { return map.box[0] * map.element_bytes; }
-    unsigned rows() const { return map.box[1] * map.box[2] * map.box[3] * map.box[4]; }
-    unsigned bytes() const { return rows() * row_bytes(); }
-    size_t alignment() const { return map.swizzle ? size_t(128) << map.swizzle : 128; }
+    SIMULATOR_UNSEEN unsigned row_bytes() const { return map.box[0] * map.element_bytes; }
+    SIMULATOR_UNSEEN unsigned rows() const { return map.box[1] * map.box[2] * map.box[3] * map.box[4]; }
+    SIMULATOR_UNSEEN unsigned bytes() const { return rows() * row_bytes(); }
+    SIMULATOR_UNSEEN size_t alignment() const { return map.swizzle ? size_t(128) << map.swizzle : 128; }
 
     /* Calls a function with the number of each chunk, a row of the array, or null, and the first element in it. */
     template <class F> SIMULATOR_UNSEEN void each_chunk(F function) const {
@@ -32,13 +32,13 @@ struct Box {
     }
 
     /* Returns the address of an element in a row, or null if it is out of range. */
-    char *element(char *row, unsigned i) const {
+    SIMULATOR_UNSEEN char *element(char *row, unsigned i) const {
         const int64_t x = int64_t(at[0]) + int64_t(i) * map.steps[0];
         return row && x >= 0 && x < static_cast<int64_t>(map.sizes[0]) ? row + x * map.element_bytes : nullptr;
     }
 
 private:
-    char *find_row(unsigned i) const {
+    SIMULATOR_UNSEEN char *find_row(unsigned i) const {
         char *row = map.data;
         for (unsigned d = 1; d < map.dimensions; d++) {
             const int64_t x = int64_t(at[d]) + int64_t(i % map.box[d]) * map.steps[d];
@@ -132,7 +132,7 @@ SIMULATOR_STATE unsigned store_groups[MAX_THREADS];  // that a thread has commit
 struct Store : Operation {
     Box box;
 
-    bool may_complete() const override { return group < store_groups[thread]; }
+    SIMULATOR_UNSEEN bool may_complete() const override { return group < store_groups[thread]; }
 
     SIMULATOR_UNSEEN void complete() override {
         box.each_chunk([this](unsigned chunk, char *row, unsigned first) SIMULATOR_UNSEEN {
@@ -159,7 +159,7 @@ SIMULATOR_UNSEEN void store_tile(const CUtensorMap *map, const void *from, Coord
     enqueue(store);
 }
 
-inline void begin_stores() {
+SIMULATOR_UNSEEN inline void begin_stores() {
     for (unsigned &groups : store_groups) {
         groups = 0;
     }

@@ -51,7 +51,7 @@ inline const char *cudaGetErrorName(cudaError_t error) {
 namespace simulator {
 SIMULATOR_STATE cudaError_t last_error = cudaSuccess;
 SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it
-SIMULATOR_STATE char message[512];
+SIMULATOR_STATE char message[1024];
 SIMULATOR_STATE bool busy;
 
 /* Lets one thread of the host at a time use the device. */

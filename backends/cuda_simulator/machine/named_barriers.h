@@ -11,7 +11,7 @@ struct NamedBarrier {
 constexpr unsigned NAMED_BARRIERS = 16;
 SIMULATOR_STATE NamedBarrier named_barriers[NAMED_BARRIERS];
 
-inline void begin_named_barriers() {
+SIMULATOR_UNSEEN inline void begin_named_barriers() {
     for (NamedBarrier &barrier : named_barriers) {
         barrier.arrived = barrier.phase = 0;
     }

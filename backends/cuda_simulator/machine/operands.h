@@ -13,8 +13,8 @@ struct Operand {
     bool is_mn_major;
     unsigned rows, terms, element_bytes;  // rows of A, columns of B
 
-    unsigned start() const { return field(0); }
-    unsigned swizzle() const {  // as tensor maps number them: 0 for none, 3 for 128 bytes
+    SIMULATOR_UNSEEN unsigned start() const { return field(0); }
+    SIMULATOR_UNSEEN unsigned swizzle() const {  // as tensor maps number them: 0 for none, 3 for 128 bytes
         const unsigned mode = static_cast<unsigned>(descriptor >> 62);
         return mode ? 4 - mode : 0;
     }
@@ -30,8 +30,9 @@ struct Operand {
     }
 
     SIMULATOR_UNSEEN void begin_reads() const {
-        const unsigned first_rows = start() & (128u << swizzle()) - 128;
-        if (descriptor >> 49 & 7 || (swizzle() && first_rows)) {
+        use_proxy();
+        const unsigned rows_before = start() & ((128u << swizzle()) - 128);
+        if (descriptor >> 49 & 7 || (swizzle() && rows_before)) {
             fail(cudaErrorMisalignedAddress, "a product reads a swizzled tile at byte %u of shared memory: its first row "
                  "must be at a multiple of %u", start(), 128u << swizzle());
         }
@@ -69,10 +70,10 @@ struct Operand {
     }
 
 private:
-    static unsigned span(unsigned swizzle) { return swizzle ? 16u << swizzle : 0; }
-    unsigned field(unsigned bit) const { return static_cast<unsigned>(descriptor >> bit & 0x3fff) << 4; }
+    SIMULATOR_UNSEEN static unsigned span(unsigned swizzle) { return swizzle ? 16u << swizzle : 0; }
+    SIMULATOR_UNSEEN unsigned field(unsigned bit) const { return static_cast<unsigned>(descriptor >> bit & 0x3fff) << 4; }
 
-    unsigned offset(unsigned row, unsigned term) const {
+    SIMULATOR_UNSEEN unsigned offset(unsigned row, unsigned term) const {
         const unsigned leading = field(16), stride = field(32), wide = 16u << swizzle();
         if (!is_mn_major) {
             const unsigned byte = term * element_bytes;

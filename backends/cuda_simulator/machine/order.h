@@ -10,7 +10,7 @@ SIMULATOR_STATE Order order;  // of this launch
 SIMULATOR_STATE uint64_t random_state;
 
 /* Returns the next random number below a bound (xorshift). */
-inline uint64_t random_below(uint64_t bound) {
+SIMULATOR_UNSEEN inline uint64_t random_below(uint64_t bound) {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 7;
     random_state ^= random_state << 17;
@@ -18,7 +18,7 @@ inline uint64_t random_below(uint64_t bound) {
 }
 
 /* Chooses one of some: the first, the last, or any. */
-inline unsigned chosen(unsigned count) {
+SIMULATOR_UNSEEN inline unsigned chosen(unsigned count) {
     return order == Order::forward ? 0 : order == Order::backward ? count - 1 : static_cast<unsigned>(random_below(count));
 }
 }  // namespace simulator

@@ -10,7 +10,7 @@ SIMULATOR_STATE unsigned registers[MAX_THREADS];
 SIMULATOR_STATE unsigned free_registers;  // that threads gave
 
 /* A block that is alone on its multiprocessor begins with all its registers, by multiples of 8 a thread. */
-inline void begin_registers() {
+SIMULATOR_UNSEEN inline void begin_registers() {
     const unsigned equal = REGISTERS / block.size / 8 * 8;
     for (unsigned i = 0; i < block.size; i++) {
         registers[i] = equal < MAX_THREAD_REGISTERS ? equal : MAX_THREAD_REGISTERS;

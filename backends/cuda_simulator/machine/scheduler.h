@@ -56,22 +56,26 @@ inline bool wait_alike(const Thread &a, const Thread &b) {
     return a.state == b.state && (a.state == State::waiting ? a.object == b.object : !(a.site != b.site));
 }
 
-/* Fails since all threads wait: names two of them that wait for different things, if there are. */
+/* Fails since all threads wait: names one for each thing that they wait for, as far as there is room. */
 SIMULATOR_UNSEEN inline void report_deadlock() {
-    const Thread *first = nullptr, *second = nullptr;
-    for (unsigned i = 0; i < block.size; i++) {
-        const Thread *thread = &block.threads[i];
-        if (thread->state != State::finished) {
-            first = first ? first : thread;
-            second = !second && !wait_alike(*thread, *first) ? thread : second;
+    const Thread *named[5];
+    unsigned count = 0;
+    char text[700] = "";
+    for (unsigned i = 0, j; i < block.size && count < sizeof named / sizeof *named; i++) {
+        const Thread *const thread = &block.threads[i];
+        for (j = 0; j < count && !wait_alike(*thread, *named[j]); j++) {
         }
+        if (thread->state == State::finished || j < count) {
+            continue;
+        }
+        char what[140];
+        describe(thread, what, sizeof what);
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s thread (%u, %u, %u) %s%s", count ? "," : "", thread->index.x,
+                 thread->index.y, thread->index.z, count ? "" : "waits ", what);
+        named[count++] = thread;
     }
-    second = second ? second : first;
-    char texts[2][140];
-    describe(first, texts[0], sizeof texts[0]);
-    describe(second, texts[1], sizeof texts[1]);
-    fail(cudaErrorLaunchFailure, "deadlock: thread (%u, %u, %u) waits %s, thread (%u, %u, %u) %s", first->index.x,
-         first->index.y, first->index.z, texts[0], second->index.x, second->index.y, second->index.z, texts[1]);
+    fail(cudaErrorLaunchFailure, "deadlock:%s", text);
 }
 
 /* Numbers the threads of all blocks of a grid. */

@@ -12,13 +12,6 @@ constexpr size_t SHARED_BYTES = 48 * 1024, MAX_SHARED_BYTES = 227 * 1024;
 alignas(1024) SIMULATOR_STATE char dynamic_shared[MAX_SHARED_BYTES];
 SIMULATOR_STATE size_t dynamic_bytes;  // of the launch
 
-/* Tests for addresses of shared arrays. */
-inline bool is_shared(const void *address, size_t bytes) {
-    const char *const begin = static_cast<const char *>(address);
-    return (begin >= dynamic_shared && begin + bytes <= dynamic_shared + dynamic_bytes) ||
-           (begin >= __start_cuda_shared && begin + bytes <= __stop_cuda_shared);
-}
-
 /* Fills memory with NaN. */
 SIMULATOR_UNSEEN inline void poison(char *begin, size_t size) {
 #if defined(SIMULATOR_ADDRESS) || defined(SIMULATOR_RACES)

@@ -5,12 +5,11 @@
 
 namespace simulator {
 constexpr unsigned WARPGROUP = 128, WARPGROUPS = MAX_THREADS / WARPGROUP, ROWS = 64;
-constexpr unsigned MAX_COLUMNS = 256, MAX_TERMS = 16, MAX_IN_FLIGHT = 64;
+constexpr unsigned MAX_COLUMNS = 256, MAX_TERMS = 16, MAX_IN_FLIGHT = 64, MAX_SUMS = 8;
 
 /* Accumulators that products in flight add to, with their places in the threads, where they are NaN meanwhile. */
 struct Sums {
-    Sums *next;
-    unsigned count;  // of a thread
+    unsigned count, threads;  // of a thread; threads that have them in flight
     float *places[WARPGROUP];
     unsigned last[WARPGROUP];  // the number of the last product of a thread
     float values[WARPGROUP][MAX_COLUMNS / 2];
@@ -30,21 +29,29 @@ struct Warpgroup {
     unsigned begun, groups;        // products and groups that some thread has begun
     unsigned completed;            // groups
     unsigned issued[WARPGROUP], committed[WARPGROUP];
-    bool is_fenced[WARPGROUP];
-    Sums *sums;
+    bool is_fenced[WARPGROUP], is_used;
+    Sums sums[MAX_SUMS];
 };
 
-SIMULATOR_STATE Warpgroup *warpgroups[WARPGROUPS];  // those that have products
+SIMULATOR_STATE Warpgroup warpgroups[WARPGROUPS];
 
-inline void begin_warpgroups() {
-    for (Warpgroup *&group : warpgroups) {
-        while (group && group->sums) {
-            Sums *const sums = group->sums;
-            group->sums = sums->next;
-            delete sums;
+SIMULATOR_UNSEEN inline void begin_warpgroups() {
+    for (Warpgroup &group : warpgroups) {
+        if (!group.is_used) {
+            continue;
         }
-        delete group;
-        group = nullptr;
+        group.is_used = false;
+        group.begun = group.groups = group.completed = 0;
+        for (unsigned t = 0; t < WARPGROUP; t++) {
+            group.issued[t] = group.committed[t] = 0;
+            group.is_fenced[t] = false;
+        }
+        for (Sums &sums : group.sums) {
+            sums.threads = 0;
+            for (float *&place : sums.places) {
+                place = nullptr;
+            }
+        }
     }
 }
 
@@ -54,30 +61,46 @@ SIMULATOR_UNSEEN inline Warpgroup *own_warpgroup() {
     if ((number + 1) * WARPGROUP > block.size) {
         fail(cudaErrorLaunchFailure, "products need warp groups of 128 threads");
     }
-    warpgroups[number] = warpgroups[number] ? warpgroups[number] : new Warpgroup();
-    return warpgroups[number];
+    warpgroups[number].is_used = true;
+    return &warpgroups[number];
 }
 
-/* Returns the sums in flight at a place of the thread; else keeps those that other threads of the product have. */
+/* Returns the sums in flight at a place of a thread, or with no place those that no thread has; null without any. */
+SIMULATOR_UNSEEN inline Sums *find_sums(Warpgroup *group, unsigned t, const float *place) {
+    for (Sums &sums : group->sums) {
+        if (place ? sums.places[t] == place : sums.threads == 0) {
+            return &sums;
+        }
+    }
+    return nullptr;
+}
+
+/* Takes the numbers at a place of the thread, which are NaN until they are delivered. */
+SIMULATOR_UNSEEN inline void take_sums(Sums *sums, unsigned t, float *place, unsigned count) {
+    sums->count = count;
+    sums->threads++;
+    sums->places[t] = place;
+    for (unsigned i = 0; i < count; i++) {
+        sums->values[t][i] = place[i];
+        place[i] = bits_of<float>(~0u);
+    }
+    forbid(place, count * sizeof *place);
+}
+
+/* Returns the sums of a product, which other threads of the warp group may have begun. */
 SIMULATOR_UNSEEN inline Sums *sums_of(Warpgroup *group, Sums *others, float *place, unsigned count) {
     const unsigned t = current->number % WARPGROUP;
-    Sums *sums = group->sums;
-    while (sums && sums->places[t] != place) {
-        sums = sums->next;
-    }
-    if (!sums && (!others || !others->places[t])) {
-        if (!others) {
-            others = group->sums = new Sums{group->sums, count, {}, {}, {}};
+    Sums *sums = find_sums(group, t, place);
+    if (!sums) {
+        sums = others ? others : find_sums(group, t, nullptr);
+        if (!sums) {
+            fail(cudaErrorLaunchFailure, "the simulator has no room for %u arrays of sums in flight", MAX_SUMS + 1);
         }
-        sums = others;
-        sums->places[t] = place;
-        for (unsigned i = 0; i < count; i++) {
-            sums->values[t][i] = place[i];
-            place[i] = bits_of<float>(~0u);
+        if (!sums->places[t]) {
+            take_sums(sums, t, place, count);
         }
-        forbid(place, count * sizeof *place);
     }
-    if (!sums || (others && sums != others) || sums->count != count) {
+    if ((others && sums != others) || sums->places[t] != place || sums->count != count) {
         fail(cudaErrorLaunchFailure, "the threads of a warp group must use the same sums in a product");
     }
     return sums;
@@ -198,30 +221,21 @@ SIMULATOR_UNSEEN inline void commit_products() {
 /* Gives a thread the sums of products before one. */
 SIMULATOR_UNSEEN inline void deliver_sums(Warpgroup *group, unsigned end) {
     const unsigned t = current->number % WARPGROUP;
-    for (Sums **link = &group->sums; *link;) {
-        Sums *const sums = *link;
-        float *const place = sums->places[t];
-        const bool is_delivered = place && sums->last[t] < end;
-        if (is_delivered) {
-            permit(place, sums->count * sizeof *place);
+    for (Sums &sums : group->sums) {
+        float *const place = sums.places[t];
+        if (!place || sums.last[t] >= end) {
+            continue;
         }
-        for (unsigned i = 0; is_delivered && i < sums->count; i++) {
+        permit(place, sums.count * sizeof *place);
+        for (unsigned i = 0; i < sums.count; i++) {
             if (bits_of<unsigned>(place[i]) != ~0u) {
                 fail(cudaErrorLaunchFailure, "a thread changed its sums while products in flight added to them: it must "
                      "wait for them first");
             }
-            place[i] = sums->values[t][i];
+            place[i] = sums.values[t][i];
         }
-        sums->places[t] = is_delivered ? nullptr : place;
-        bool is_used = false;
-        for (const float *each : sums->places) {
-            is_used = is_used || each;
-        }
-        *link = is_used ? *link : sums->next;
-        link = is_used ? &sums->next : link;
-        if (!is_used) {
-            delete sums;
-        }
+        sums.places[t] = nullptr;
+        sums.threads--;
     }
 }
 
@@ -252,9 +266,8 @@ SIMULATOR_UNSEEN inline void wait_for_products(unsigned in_flight) {
 
 /* Fails if a thread ends while products add to its sums. */
 SIMULATOR_UNSEEN inline void check_products_were_awaited(const Thread *thread) {
-    const Warpgroup *const group = warpgroups[thread->number / WARPGROUP];
-    for (const Sums *sums = group ? group->sums : nullptr; sums; sums = sums->next) {
-        if (sums->places[thread->number % WARPGROUP]) {
+    for (const Sums &sums : warpgroups[thread->number / WARPGROUP].sums) {
+        if (sums.places[thread->number % WARPGROUP]) {
             fail(cudaErrorLaunchFailure, "the thread ends while products in flight add to its sums: it must commit and await "
                  "them");
         }
