@@ -168,7 +168,7 @@ def test_arrays_of_tensor_maps_must_be_aligned(options, message):
 
 
 def test_sums_that_are_read_in_flight_are_found_with_their_line():
-    """By AddressSanitizer; otherwise they are NaN."""
+    """AddressSanitizer finds them; without it, they are NaN."""
     early = (
         "                commit_products();\n",
         "                commit_products(); if (sums[0] == 3) return;\n",
