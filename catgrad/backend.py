@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 GROUP = "catgrad.backends"
 """The entry-point group of targets: each entry is a function () -> {name: loader}."""
 
+BUILTIN = EntryPoint("builtin", "catgrad.backends:provide", GROUP)
+"""The entry of the built-in targets, of which a checkout that is not installed has no metadata."""
+
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
 """Greatest error of results against the reference: of 16 bits, two units in the last place."""
@@ -388,7 +391,8 @@ def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName
 def backends() -> dict[str, Callable[[], Backend]]:
     """Find a loader for every installed target, by name. Raises: UnknownName if two have one name."""
     found: dict[str, Callable[[], Backend]] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.value):
+    every = {entry.value: entry for entry in (BUILTIN, *entry_points(group=GROUP))}
+    for _, entry in sorted(every.items()):
         for name, loader in _provided(entry).items():
             if name in found:
                 raise UnknownName(
