@@ -86,7 +86,7 @@ class Emitted:
         middle = [*gradients, *own] if convention.gradients == "read" else [*own, *gradients]
         count = [c_ssize_t(steps)] if steps else []
         self._kept += [*kept, *(tensor for table in tables.values() for tensor in table)]
-        return self.checked(name or function, *first, *structs, *count, *middle, *results, self.stream)
+        return self.checked(name or function, *first, *structs, *count, *middle, *results, *self.library.last)
 
     def _workspace(self, function: str) -> torch.Tensor:
         """Allocate the workspace of a function, with a clear status."""

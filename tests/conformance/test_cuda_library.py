@@ -51,6 +51,7 @@ SHAPES = {
         lambda x, w, b, y: ops.relu(y + x @ w + ops.broadcast(b, (N, 7))),
         [(N, 9), (9, 7), (7,), (N, 7)],
     ),
+    "inner": (lambda x, y, b: ops.relu(x @ y + ops.broadcast(b, (9, 7))), [(9, N), (N, 7), (7,)]),
     "batch_of_sums": (
         lambda x, w, b, y: y + (x @ w + ops.broadcast(b, (3, N, 7))),
         [(3, N, 9), (3, 9, 7), (7,), (3, N, 7)],
@@ -85,15 +86,21 @@ def functions():
 
 
 @cache
-def loaded():
-    return functions().load(simulate=True)()
+def loaded(is_supported=True):
+    """Load the functions, of which cuBLASLt computes all products, or has an algorithm for none."""
+    whole, file = functions(), "products_runtime.cuh"
+    text, count = re.subn(r"if \(count == 0\)", "if (count > 0)", whole.text(file))
+    assert count == 1
+    files = {**whole.files, **({} if is_supported else {file: text})}
+    return replace(whole, files=files).load(simulate=True)()
 
 
 @NEEDS_CXX
+@pytest.mark.parametrize("is_supported", [True, False])
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", SHAPES)
-def test_products_are_those_of_the_reference(name, dtype):
-    """Compare products at any size of a batch, 0 included."""
+def test_products_are_those_of_the_reference(name, dtype, is_supported):
+    """Compare products at any size of a batch, 0 included, by cuBLASLt and by the kernels for what it lacks."""
     body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
     assert CALL.search(body)
     assert ("<<<" in body) == (name in WITH_KERNELS)
@@ -101,7 +108,7 @@ def test_products_are_those_of_the_reference(name, dtype):
         rng = np.random.default_rng(n)
         shapes = [t.substitute({"n": n}).shape for t in types(name, dtype)]
         arrays = [rng.normal(size=shape).astype(dtype.numpy) for shape in shapes]
-        results = getattr(loaded(), f"{name}_{dtype.value}")(*arrays)
+        results = getattr(loaded(is_supported), f"{name}_{dtype.value}")(*arrays)
         for result, expected in zip(results, evaluate(term(name, dtype), *arrays), strict=True):
             assert result.shape == expected.shape
             error = np.linalg.norm(result.astype(float) - expected.astype(float))

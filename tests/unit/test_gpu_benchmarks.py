@@ -8,15 +8,18 @@ from importlib.util import find_spec
 import pytest
 from catgrad.backends import cuda_simulator as simulator
 
+from catgrad import NdArrayType, build
 from catgrad.backend import get_backend
 from catgrad.errors import UnknownName
 from catgrad.naming import Namer
+from catgrad.programs.program import Program, lower
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from typer.testing import CliRunner
 
 from benchmarks import cuda, gpu_tables
+from benchmarks.gpu_library import Emitted
 from benchmarks.gpu_simulation import simulated, steps
 from benchmarks.gpu_workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
 from benchmarks.race import Result
@@ -38,6 +41,21 @@ def test_emitted_kernels_have_the_results_of_pytorch():
     said = list(simulated(KERNELS))
     assert len(said) == 21
     assert all(line.endswith("the results are PyTorch's") for line in said)
+
+
+@SIMULATED
+def test_products_by_a_library_get_what_they_call():
+    """A function that calls cuBLASLt takes it before its stream: without it, the process ends."""
+    import torch
+
+    side = 128
+    square = NdArrayType((side, side))
+    function = lower(build(lambda x, w: x @ w, [square, square]), "f")
+    emitted = Emitted(Program("square", (function,)), True, products="cublaslt")
+    x, w, y = torch.randn(3, side, side).unbind()
+    emitted.bound("f", {}, [x, w], [y])()
+    emitted.wait()
+    torch.testing.assert_close(y, x @ w)
 
 
 def test_a_machine_without_a_gpu_is_told_so_in_one_sentence():

@@ -127,12 +127,9 @@ class _Matrices:
 
 
 def _epilogue(tail: Tail, change: Substituted, s: MatMul, batch: Sequence[Variable]) -> Epilogue | None:
-    """Return what follows a product, if at most one matrix and one vector for all rows are added.
-
-    If there may be no terms, the library is not called: then only a matrix may be added.
-    """
+    """Return what follows a product, if at most one matrix and one vector for all rows are added."""
     addends, biases = list[Load](), list[Load]()
-    [m], [n], [k] = s.rows, s.columns, s.depth
+    [m], [n] = s.rows, s.columns
     for load in map(change.load, tail.terms):
         place = load.buffer.flat(load.indices)
         if not _is_strided(place) or place.coefficient(n) != 1:
@@ -143,7 +140,7 @@ def _epilogue(tail: Tail, change: Substituted, s: MatMul, batch: Sequence[Variab
             addends.append(load)
         else:
             return None
-    if len(addends) > 1 or len(biases) > 1 or ((biases or tail.relu) and not isinstance(k.extent, int)):
+    if len(addends) > 1 or len(biases) > 1:
         return None
     return Epilogue(next(iter(addends), None), next(iter(biases), None), tail.relu)
 
