@@ -10,7 +10,7 @@ A package that adds a target runs the whole suite in one call:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
-from catgrad.backend import Backend, get_backend
+from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.dims import Dim, numbers
 from catgrad.errors import CatgradError, one_line
 from catgrad.functors import Expand, reverse
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batches", "Case", "Conformance", "Support", "check_conformance", "check_derivative", "conformance",
-    "draw_arrays", "in_dtype", "in_float64", "isomorphic", "operation_cases", "run_kernels", "run_on",
+    "conformance_artifacts", "draw_arrays", "in_dtype", "in_float64", "isomorphic", "operation_cases",
+    "run_kernels", "run_on",
 ]  # fmt: skip
 
 
@@ -133,10 +134,15 @@ def _built_together(backend: Backend, terms: Sequence[Term]) -> list[Callable[..
 
 def _built(backend: Backend, terms: Sequence[Term]) -> list[Callable[..., Any]]:
     """Emit terms as the functions of one program, and load it."""
+    artifact = _emitted(backend, terms)
+    compiled = artifact.load()()
+    return [getattr(compiled, function.name) for function in artifact.reference.functions]
+
+
+def _emitted(backend: Backend, terms: Sequence[Term]) -> Artifact:
     namer, expand = Namer(), Expand(backend.has)
     functions = [lower(expand(term), namer.fresh("f"), doc="A term under test.") for term in terms]
-    compiled = backend.emit(Program("case", tuple(functions))).load()()
-    return [getattr(compiled, function.name) for function in functions]
+    return backend.emit(Program("case", tuple(functions)))
 
 
 def _called(function: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]:
@@ -215,8 +221,7 @@ def conformance(target: str, operations: Collection[str] = (), **options: Any) -
     for tool in backend.needs:
         if not tool.use:
             tool.require(f"the target {target}")
-    chosen = [op for name, op in OPS.items() if not operations or name in operations]
-    cases = {op: [*_cases_of(op), *_batched_cases(op)] for op in chosen}  # type: ignore[arg-type]
+    cases = _all_cases(operations)
     batches = Batches([case for some in cases.values() for case in some], {target: CASES_TOGETHER})
     rows = []
     for op, some in ((op, some) for op, some in cases.items() if some):
@@ -228,6 +233,22 @@ def conformance(target: str, operations: Collection[str] = (), **options: Any) -
         batched = first["batched"] if reasons["batched"] else None
         rows.append(Support(op.__name__, first["forward"], first["reverse"], batched))
     return Conformance(target, tuple(rows), backend.unsupported)
+
+
+def conformance_artifacts(
+    target: str, operations: Collection[str] = (), **options: Any
+) -> Iterator[Artifact]:
+    """Emit the programs that `conformance` runs, for a target that compiles them on another machine."""
+    backend = get_backend(target).configured(**options)
+    cases = [case for some in _all_cases(operations).values() for case in some]
+    for first in range(0, len(cases), CASES_TOGETHER):
+        yield _emitted(backend, [case.term for case in cases[first : first + CASES_TOGETHER]])
+
+
+def _all_cases(operations: Collection[str]) -> dict[type[Op], list[Case]]:
+    """Return the cases of operations, of all if none are named."""
+    chosen = [op for name, op in OPS.items() if not operations or name in operations]
+    return {op: [*_cases_of(op), *_batched_cases(op)] for op in chosen}  # type: ignore[arg-type]
 
 
 CASES_TOGETHER = 32

@@ -100,7 +100,7 @@ def loaded(is_supported=True):
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", SHAPES)
 def test_products_are_those_of_the_reference(name, dtype, is_supported):
-    """Compare products at any size of a batch, 0 included, by cuBLASLt and by the kernels for what it lacks."""
+    """Compare products at any size of a batch, 0 included, by cuBLASLt and by the kernels beside it."""
     body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
     assert CALL.search(body)
     assert ("<<<" in body) == (name in WITH_KERNELS)

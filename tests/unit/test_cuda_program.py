@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 from catgrad.backends.c.compiler import shared_library
-from catgrad.backends.cuda.loading import TOOLCHAIN, memory
+from catgrad.backends.cuda import loading
+from catgrad.backends.cuda.loading import LIBRARIES, TOOLCHAIN, compile_library, memory
 from catgrad.backends.cuda_simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Functions, NdArrayType, Task, build, layers, mse, ops, optimisers
 from catgrad.dims import coefficients
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, ToolError
 from catgrad.loops.memory_plan import rounded
 from tests.targets import emit
 from tests.unit.c.build import SANE, built, run, write_page
@@ -186,3 +187,22 @@ def test_temporaries_are_aligned_for_every_batch(hidden):
     offsets = [int(n) for n in re.findall(r"\(memory \+ (?:\()?(\d+) \* batch", source)]
     assert offsets
     assert all(n % 16 == 0 for n in offsets)
+
+
+@NEEDS_NVCC
+def test_a_library_that_was_built_elsewhere_needs_no_compiler(tmp_path, monkeypatch):
+    """Without a GPU, the loaded library fails at its first call, and no compiler has run."""
+    artifact = emit(line(), "cuda")
+    path = compile_library(artifact, tmp_path, ["sm_80", "sm_90a"])
+    assert [path] == list(tmp_path.glob("line.*.sm_80.sm_90a.so"))
+    assert CDLL(str(path)).line_step_workspace_bytes
+    found = []
+    monkeypatch.setenv(LIBRARIES, str(tmp_path))
+    monkeypatch.setenv("NVCC", "no-such-compiler")
+    monkeypatch.setattr(type(loading.GPU), "is_installed", lambda self: True)
+    monkeypatch.setattr(loading, "Device", lambda path, *more: found.append(path))
+    monkeypatch.setattr(loading, "loaded", lambda *arguments: type("CompiledModel", (), {}))
+    artifact.load(simulate=False)
+    assert found == [path]
+    with pytest.raises(ToolError, match="no-such-compiler"):
+        emit(line(name="other"), "cuda").load(simulate=False)
