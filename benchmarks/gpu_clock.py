@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ ROUNDS = 55
 
 SAMPLE_SECONDS = 2e-3
 """Seconds of a sample, long enough for the resolution of events."""
+
+PROFILED = 5
+"""Calls of a profile."""
 
 Call = Callable[[], Any]
 
@@ -60,6 +63,27 @@ def side_by_side(calls: Sequence[Call]) -> list[float]:
             place = (i + k) % len(calls)
             samples[place].append(sample(calls[place], times[place]).device)
     return [median(each) for each in samples]
+
+
+def profiled(call: Call, steps: int = 1) -> dict[str, float]:
+    """Return the seconds of each kernel and copy in a step, by name, of those in some calls."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        for _ in range(PROFILED):
+            call()
+        torch.cuda.synchronize()
+    return by_name(profile.key_averages(), PROFILED * steps)
+
+
+def by_name(events: Iterable[Any], steps: int) -> dict[str, float]:
+    """Return the seconds of a step in each kernel of a profile, the longest first."""
+    microseconds = {
+        event.key: event.self_device_time_total
+        for event in events
+        if event.device_type == torch.profiler.DeviceType.CUDA and event.self_device_time_total
+    }
+    longest = sorted(microseconds, key=microseconds.__getitem__, reverse=True)
+    return {name: microseconds[name] / 1e6 / steps for name in longest}
 
 
 def card() -> dict[str, Any]:

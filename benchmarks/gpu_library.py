@@ -44,10 +44,7 @@ class Emitted:
     @classmethod
     def of_task(cls, task: Task, kinds: Sequence[Kind], simulate: bool, **options: Any) -> Self:
         """Emit and load only some functions of a task: compilers take long for those of large models."""
-        backend = get_backend("cuda")
-        emitted = program(replace(task, runtime_learning_rate=True), backend.has, kinds)
-        variants = frozenset({STEP_MANY} if Kind.STEP in kinds else ())
-        return cls(replace(emitted, variants=variants), simulate, **options)
+        return cls(emitted_task(task, kinds), simulate, **options)
 
     def checked(self, name: str, *arguments: Any) -> Callable[[], None]:
         """Bind arguments to a function. The result raises ToolError if the function fails."""
@@ -100,6 +97,12 @@ class Emitted:
     def wait(self) -> None:
         """Wait for all that has been launched."""
         self.library.call("synchronise", self.stream)
+
+
+def emitted_task(task: Task, kinds: Sequence[Kind]) -> Program:
+    """Return the program of some functions of a task, and a step of many."""
+    whole = program(replace(task, runtime_learning_rate=True), get_backend("cuda").has, kinds)
+    return replace(whole, variants=frozenset({STEP_MANY} if Kind.STEP in kinds else ()))
 
 
 def table_of(tensors: Sequence[torch.Tensor]) -> Any:

@@ -6,26 +6,29 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from benchmarks.gpu_workloads import KERNELS, PARTS, GpuWorkload
+from benchmarks.gpu_workloads import PARTS, GpuWorkload
 from benchmarks.harness import processor
 from benchmarks.race import Result
 from benchmarks.tables import text
-
-if TYPE_CHECKING:
-    from benchmarks.gpu_kernels import Bound
 
 OURS = "catgrad"
 """The first word of the names of our competitors."""
 
 MANY = f"{OURS}, many steps a call"
 
+TF32 = "TF32"
+"""The part of the names of competitors that multiply float32 so, in rows where others do not."""
+
 COPY = "copy, bytes/s"
 """The name of the ceiling of kernels that move arrays."""
+
+MOST_KERNELS = 20
+"""The kernels of a step that are kept, the longest."""
 
 Row = dict[str, Any]
 
@@ -41,29 +44,49 @@ def step_row(workload: GpuWorkload, results: Mapping[str, Result]) -> Row:
     Calls of many steps are left out of this ratio: peers have none.
     """
     every = {
-        name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds), "first": r.first}
+        name: {
+            "seconds": r.seconds,
+            "from": min(r.rounds),
+            "to": max(r.rounds),
+            "first": r.first,
+            "kernels": dict(list(r.kernels.items())[:MOST_KERNELS]),
+            "in kernels": sum(r.kernels.values()),
+        }
         if r.rounds
         else {"reason": r.reason}
         for name, r in results.items()
     }
     timed = {name: r.seconds for name, r in results.items() if r.seconds is not None and name != MANY}
-    ours, peers = ({n: s for n, s in timed.items() if n.startswith(OURS) is own} for own in (True, False))
+    exact = {name: seconds for name, seconds in timed.items() if TF32 not in name}
     return {
         "part": workload.part, "workload": workload.name, "title": workload.title,
         "precision": workload.precision, "batch": workload.batch, "results": every,
-    } | compared(ours, peers)  # fmt: skip
+        "ratio without TF32": compared(*sides(exact))["ratio"],
+    } | compared(*sides(timed))  # fmt: skip
 
 
-def kernel_row(name: str, each: Bound, seconds: Mapping[str, float], ceilings: Mapping[str, float]) -> Row:
+def sides(seconds: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the times of ours and those of peers."""
+    ours = {name: time for name, time in seconds.items() if name.startswith(OURS)}
+    return ours, {name: time for name, time in seconds.items() if name not in ours}
+
+
+def kernel_row(part: str, name: str, each: Mapping[str, Any], ceilings: Mapping[str, float]) -> Row:
     """Describe a kernel: what it achieves, and its share of the ceiling measured in the same run."""
-    ceiling = ceilings[cublas(each.precision) if each.operations else COPY]
-    amount = each.operations or each.bytes
-    ours, peers = ({n: s for n, s in seconds.items() if n.startswith(OURS) is own} for own in (True, False))
+    ceiling = ceilings[cublas(each["precision"]) if each["operations"] else COPY]
+    amount, seconds = each["operations"] or each["bytes"], each["seconds"]
     return {
-        "part": KERNELS, "kernel": name, "bytes": each.bytes, "operations": each.operations,
+        "part": part, "kernel": name, "bytes": each["bytes"], "operations": each["operations"],
         "seconds": dict(seconds), "a second": {n: amount / s for n, s in seconds.items()},
         "share of the ceiling": {n: amount / s / ceiling for n, s in seconds.items()},
-    } | compared(ours, peers)  # fmt: skip
+    } | compared(*sides(seconds))  # fmt: skip
+
+
+def failed_kernel(part: str, name: str, reason: str) -> Row:
+    """Describe a kernel that was not measured."""
+    none: dict[str, float] = {}
+    reasons = {"reason": reason, "seconds": none, "a second": none, "share of the ceiling": none}
+    return {"part": part, "kernel": name, "bytes": 0, "operations": 0, **reasons} | compared(none, none)
 
 
 def compared(ours: Mapping[str, float], peers: Mapping[str, float]) -> Row:
@@ -77,10 +100,19 @@ def compared(ours: Mapping[str, float], peers: Mapping[str, float]) -> Row:
 def step_table(rows: Sequence[Row]) -> Table:
     """Compare all competitors by the time of one step."""
     names = list(dict.fromkeys(name for row in rows for name in row["results"]))
-    table = Table("workload", *names, "fastest peer", "ratio", title="one training step", box=box.SIMPLE_HEAD)
+    table = Table(
+        "workload",
+        *names,
+        "fastest peer",
+        "ratio",
+        "without TF32",
+        title="one training step",
+        box=box.SIMPLE_HEAD,
+    )
     for row in rows:
         times = [text(row["results"].get(name, {}).get("seconds")) for name in names]
-        table.add_row(row["title"], *times, row["peer"] or "none", ratio(row))
+        exact = ratio(row, "ratio without TF32")
+        table.add_row(row["title"], *times, row["peer"] or "none", ratio(row), exact)
     return table
 
 
@@ -98,20 +130,21 @@ def kernel_table(rows: Sequence[Row]) -> Table:
                 else "–"
                 for n in names
             ),
-            row["peer"],
+            row["peer"] or "none",
             ratio(row),
         )
     return table
 
 
-def ratio(row: Row) -> str:
-    """Format the ratio of a row: below 1, catgrad is faster."""
-    return f"{row['ratio']:.3g}" if row["ratio"] else "–"
+def ratio(row: Row, which: str = "ratio") -> str:
+    """Format a ratio of a row: below 1, catgrad is faster."""
+    return f"{row[which]:.3g}" if row[which] else "–"
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:
     """List the reasons for missing figures."""
-    return [
+    found = [f"{row['kernel']}: {row['reason']}" for row in rows if "reason" in row]
+    return found + [
         f"{row['workload']}, {name}: {result['reason']}"
         for row in rows
         for name, result in row.get("results", {}).items()
@@ -119,14 +152,34 @@ def reasons(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def shares(row: Row) -> list[str]:
+    """Say which kernels take the time of a step, of our fastest form and of the fastest peer."""
+    return [
+        f"{row['workload']}, {name}: {result['in kernels'] * 1e6:.1f} µs in kernels"
+        f" of {result['seconds'] * 1e6:.1f}: "
+        + ", ".join(f"{seconds / result['in kernels']:.0%} {kernel[:60]}" for kernel, seconds in longest)
+        for name in filter(None, (row["ours"], row["peer"]))
+        if (result := row["results"][name]) and (longest := list(result["kernels"].items())[:6])
+    ]
+
+
 def keep(path: Path, part: str, rows: Sequence[Row], machine: Mapping[str, Any]) -> None:
-    """Replace the rows of a part in the file of all parts, and the machine that they were measured on."""
+    """Put rows of a part in the file of all parts, in place of those with their names.
+
+    Others of the part stay if they were measured on the same machine.
+    """
     old = json.loads(path.read_text("utf-8")) if path.exists() else {"machines": {}, "rows": []}
-    machines = old["machines"] | {
-        part: {"processor": processor(), "python": platform.python_version(), **machine}
-    }
-    every = [row for row in old["rows"] if row["part"] != part] + list(rows)
-    every.sort(key=lambda row: PARTS.index(row["part"]))
+    here = {"processor": processor(), "python": platform.python_version(), **machine}
+    is_same = {**old["machines"].get(part, {}), **machine} == old["machines"].get(part)
+    new = {name_of(row) for row in rows}
+    every = [row for row in old["rows"] if row["part"] != part or (is_same and name_of(row) not in new)]
+    every = sorted([*every, *rows], key=lambda row: PARTS.index(row["part"]))
+    machines = old["machines"] | {part: here}
     whole = {"command": "python -m benchmarks.cuda", "machines": machines, "rows": every}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def name_of(row: Row) -> str:
+    """Return what names a row in its part."""
+    return str(row.get("kernel") or row.get("workload"))

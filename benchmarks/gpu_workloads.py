@@ -1,4 +1,4 @@
-"""The models that `benchmarks.cuda` trains, in parts that are meant to take at most ten minutes each."""
+"""The models that `benchmarks.cuda` trains, in parts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,32 @@ MODES = ("default", "reduce-overhead", "max-autotune")
 TRAINKERNEL = "trainkernel"
 
 
+FLAGS: Mapping[str, Mapping[str, str]] = {"tf32": {"math": "tf32"}, "cublaslt": {"products": "cublaslt"}}
+"""Options of the target by what a word of ours says beside its form."""
+FORMS_OF_TORCH = ("eager", "graph", *(f"whole/{mode}" for mode in MODES))
+OURS = ("launches", "graph", "many")
+IMAGES = (
+    "graph/tf32", "graph/tf32/channels_last", "parts/reduce-overhead/tf32/channels_last", "eager", "graph",
+    "graph/channels_last", "parts/reduce-overhead",
+)  # fmt: skip
+"""The peers of convolutional networks."""
+
+
 @dataclass(frozen=True)
 class GpuWorkload(Workload):
-    """A workload, the part that it belongs to, its device, the precision of its products, and its peers.
+    """A workload, its part, its device, the precision of its products, and its competitors.
 
-    `reduced` has the fields that differ in the simulator. Competitors that train it `alone` on the GPU do so
-    one after the other, because its memory does not hold them all.
+    The words of `ours` and of `peers` are those of benchmarks.peers.cuda_emitted and torch_gpu. `reduced` has
+    the fields that differ in the simulator. Competitors that train it `alone` on the GPU do so one after the
+    other, because its memory does not hold them all.
     """
 
     part: str = "small"
     device: str = "cuda"
     precision: str = "float32"
     alone: bool = False
-    peers: tuple[str, ...] = ("eager", "graph", *(f"whole/{mode}" for mode in MODES), TRAINKERNEL)
+    ours: tuple[str, ...] = OURS
+    peers: tuple[str, ...] = (*FORMS_OF_TORCH, TRAINKERNEL)
     reduced: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = (STEP,)
 
@@ -37,10 +50,10 @@ class GpuWorkload(Workload):
         task = replace(self.task, name=f"{self.task.name}_step")  # names that end in bf16 are reserved
         return mixed_precision(task) if self.precision == "bf16" else task
 
-    @property
-    def options(self) -> Mapping[str, str]:
-        """The target's options."""
-        return {"math": "tf32"} if self.precision == "tf32" else {}
+    def options_of(self, word: str) -> dict[str, str]:
+        """Return the target's options for a word of ours."""
+        flags = (self.precision, *word.split("/"))
+        return {key: value for flag in flags for key, value in FLAGS.get(flag, {}).items()}
 
     def simulated(self) -> Self:
         """Reduce it to a size that the simulator runs in seconds."""
@@ -65,60 +78,90 @@ def mlp(
     """One of the perceptrons that trainkernel reports, whose sizes are chosen here."""
     return GpuWorkload(
         name, f"{title} MLP {'-'.join(map(str, widths))}, batch {batch}", "perceptron",
-        {"widths": widths, **RELU}, batch, "mse", {"rate": 0.01}, part=part,
+        {"widths": widths, **RELU}, batch, "mse", {"rate": 0.01}, part=part, ours=(*OURS, "graph/tf32"),
+        peers=("graph/tf32", *FORMS_OF_TORCH, TRAINKERNEL),
         reduced={"batch": 8, "sizes": {"widths": few, **RELU}},
     )  # fmt: skip
 
 
 def gpt_2(precision: str, title: str, name: str, *peers: str) -> GpuWorkload:
-    """GPT-2 124M with AdamW, 32 windows of 1,024 tokens, against some peers."""
+    """GPT-2 124M with AdamW, 8 windows of 1,024 tokens, against some peers."""
     return GpuWorkload(
-        name, f"GPT-2 124M, batch 32 × 1024, {title}", "tied_gpt", GPT_2, 32,
-        optimiser=GPT_STEPS, part=name, precision=precision, alone=True, reduced=SMALL_GPT, peers=peers,
+        name, f"GPT-2 124M, batch 8 × 1024, {title}", "tied_gpt", GPT_2, 8, optimiser=GPT_STEPS, part=name,
+        precision=precision, alone=True, ours=("graph", "graph/cublaslt"), reduced=SMALL_GPT, peers=peers,
+    )  # fmt: skip
+
+
+def char_gpt(precision: str, *flags: str) -> GpuWorkload:
+    """The character GPT in a precision, against all forms of PyTorch, and both also with some flags."""
+    return GpuWorkload(
+        f"char-gpt-{precision}", f"char GPT 4 × 128, 4 heads, context 64, batch 64, {precision}", "gpt",
+        CHARACTERS, 64, optimiser=GPT_STEPS, part="text", precision=precision, reduced=SMALL_GPT,
+        ours=(*OURS, *(f"graph/{flag}" for flag in ("cublaslt", *flags))),
+        peers=(*(f"graph/{flag}" for flag in flags), *FORMS_OF_TORCH),
     )  # fmt: skip
 
 
 GPU_WORKLOADS = (
+    gpt_2("bf16", "bf16", "gpt-2-bf16", "eager", "parts/default", "parts/reduce-overhead"),
+    GpuWorkload(
+        "resnet-18",
+        "ResNet-18, 3 × 224 × 224, batch 32",
+        "resnet",
+        RESNET_18,
+        32,
+        optimiser=MOMENTUM,
+        part="resnet-18",
+        ours=("graph", "graph/tf32"),
+        peers=IMAGES,
+        reduced={"batch": 2, "sizes": SMALL_RESNET},
+    ),
+    char_gpt("float32", "tf32"),
+    char_gpt("bf16"),
+    GpuWorkload(
+        "resnet-8",
+        "ResNet-8, 3 × 32 × 32, batch 128",
+        "resnet",
+        {},
+        128,
+        optimiser=MOMENTUM,
+        part="resnet-8",
+        ours=("launches", "graph", "graph/tf32"),
+        peers=IMAGES,
+        reduced={"batch": 2, "sizes": {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}},
+    ),
     GpuWorkload("iris", "iris MLP 4-20-3, batch 150", batch=150, **(IRIS | {"measures": (STEP,)})),
     GpuWorkload(
-        "mnist", "MNIST MLP 784-128-10, batch 128", "perceptron", {"widths": (784, 128, 10), **RELU}, 128,
+        "mnist",
+        "MNIST MLP 784-128-10, batch 128",
+        "perceptron",
+        {"widths": (784, 128, 10), **RELU},
+        128,
         reduced={"batch": 8, "sizes": {"widths": (784, 16, 10), **RELU}},
     ),
     GpuWorkload(
-        "digits", "digits CNN 8-16 channels, batch 64", "digits", {}, 64,
-        optimiser={"kind": "adam", "rate": 3e-3}, reduced={"batch": 4},
+        "digits",
+        "digits CNN 8-16 channels, batch 64",
+        "digits",
+        {},
+        64,
+        optimiser={"kind": "adam", "rate": 3e-3},
+        reduced={"batch": 4},
     ),
     mlp("mlp-tiny-online", "tiny online", "mlps-online", 16, (32, 64, 16), (32, 64, 16)),
     mlp("mlp-online", "online", "mlps-online", 32, (64, 128, 32), (64, 16, 32)),
     mlp("mlp-small", "small", "mlps", 128, (256, 512, 256), (16, 48, 16)),
     mlp("mlp-medium", "medium", "mlps", 256, (512, 1024, 512), (16, 32, 64)),
-    GpuWorkload(
-        "resnet-8", "ResNet-8, 3 × 32 × 32, batch 128", "resnet", {}, 128, optimiser=MOMENTUM,
-        part="resnet-8",
-        reduced={"batch": 2, "sizes": {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}},
-    ),
-    GpuWorkload(
-        "resnet-18", "ResNet-18, 3 × 224 × 224, batch 32", "resnet", RESNET_18, 32, optimiser=MOMENTUM,
-        part="resnet-18", reduced={"batch": 2, "sizes": SMALL_RESNET},
-    ),
-    GpuWorkload(
-        "char-gpt", "char GPT 4 × 128, 4 heads, context 64, batch 64", "gpt", CHARACTERS, 64,
-        optimiser=GPT_STEPS, part="text", reduced=SMALL_GPT,
-    ),
-    *(
-        gpt_2(precision, title, f"gpt-2-{precision}{more}", *peers)
-        for precision, title in (("bf16", "bf16"), ("tf32", "TF32"))
-        for more, peers in (
-            ("", ("eager", "parts/default", "parts/reduce-overhead")),
-            ("-autotuned", ("parts/max-autotune",)),
-        )
-    ),
-)  # fmt: skip
-"""The rows of the table, small ones first."""
+    gpt_2("tf32", "TF32", "gpt-2-tf32", "eager", "parts/default", "parts/reduce-overhead"),
+    gpt_2("bf16", "bf16", "gpt-2-bf16-autotuned", "parts/max-autotune"),
+    gpt_2("tf32", "TF32", "gpt-2-tf32-autotuned", "parts/max-autotune"),
+)
+"""The rows of the table, in the order in which they are measured: a limit of time leaves out the last."""
 
-KERNELS = "kernels"
-PARTS = (KERNELS, *dict.fromkeys(workload.part for workload in GPU_WORKLOADS))
-"""The parts of a measurement."""
+KERNELS = ("products", "attention", "convolutions", "rows")
+"""The parts with kernels alone."""
+PARTS = (*KERNELS, *dict.fromkeys(workload.part for workload in GPU_WORKLOADS))
+"""The parts of a measurement, in order."""
 
 
 def parts_of(name: str) -> tuple[str, ...]:

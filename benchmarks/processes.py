@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +23,31 @@ PATIENCE = 900
 
 @dataclass(frozen=True)
 class Competitor:
-    """A module of benchmarks.peers with the Python that runs it, or the reason why none can."""
+    """A module of benchmarks.peers with the Python that runs it, or the reason why none can.
+
+    A `tolerance` is the relative one of its losses, if it computes less precisely than others.
+    """
 
     name: str
     module: str
     word: str = ""
     python: Path | str = sys.executable
     missing: str = ""
+    tolerance: float | None = None
+
+
+def forever() -> float:
+    """Return the seconds that are left where there is no limit."""
+    return float("inf")
 
 
 class Process:
-    """The process of a competitor, a context manager that ends it."""
+    """The process of a competitor, a context manager that ends it; answers have no longer than is `left`."""
 
-    def __init__(self, competitor: Competitor, folder: Path, threads: int) -> None:
-        self.competitor, self.folder, self.threads = competitor, folder, threads
+    def __init__(
+        self, competitor: Competitor, folder: Path, threads: int, left: Callable[[], float] = forever
+    ) -> None:
+        self.competitor, self.folder, self.threads, self.left = competitor, folder, threads, left
         self.name, self.stack = competitor.name, ExitStack()
 
     def __enter__(self) -> Self:
@@ -56,18 +68,23 @@ class Process:
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Send a request, and return the answer. Raises: ToolError if it ends or is silent."""
+        self.send(do, **arguments)
+        return self.answer()
+
+    def send(self, do: str, **arguments: Any) -> None:
+        """Send a request. Raises: ToolError if the process has ended"""
         try:
             print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
         except BrokenPipeError:
             raise self._silent("it has ended") from None
-        return self.answer()
 
     def answer(self) -> dict[str, Any]:
         """Return the next line of its output. Raises: ToolError if there is none."""
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        patience = max(0.0, min(PATIENCE, self.left()))
+        ready, _, _ = select.select([self.process.stdout], [], [], patience)
         line = self.process.stdout.readline() if ready and self.process.stdout else ""
         if not line:
-            raise self._silent("it has ended" if ready else f"it was silent for {PATIENCE} s")
+            raise self._silent("it has ended" if ready else f"it was silent for {patience:.0f} s")
         return json.loads(line)
 
     def _silent(self, what: str) -> ToolError:

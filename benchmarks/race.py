@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil, isclose
 from pathlib import Path
 
-from benchmarks.processes import Competitor, Process
+from benchmarks.processes import Competitor, Process, forever
 from catgrad.errors import ToolError
 
 TOLERANCE = 1e-3
@@ -22,18 +22,23 @@ REST = 0.25
 
 @dataclass
 class Result:
-    """The times of one competitor in seconds, or the reason why there are none."""
+    """The times of one competitor and of the kernels of its step in seconds, or why there are none."""
 
     seconds: float | None = None
     first: float | None = None
     losses: list[float] = field(default_factory=list)
     rounds: list[float] = field(default_factory=list)
     reason: str = ""
+    kernels: dict[str, float] = field(default_factory=dict)
 
 
 @contextmanager
 def processes(
-    competitors: Sequence[Competitor], folder: Path, threads: int, results: Mapping[str, Result]
+    competitors: Sequence[Competitor],
+    folder: Path,
+    threads: int,
+    results: Mapping[str, Result],
+    left: Callable[[], float] = forever,
 ) -> Iterator[dict[str, Process]]:
     """Start the processes of competitors that can run, all at once; record the reason for the others."""
     with ExitStack() as stack:
@@ -42,7 +47,7 @@ def processes(
             if competitor.missing:
                 results[competitor.name].reason = competitor.missing
             else:
-                running[competitor.name] = stack.enter_context(Process(competitor, folder, threads))
+                running[competitor.name] = stack.enter_context(Process(competitor, folder, threads, left))
         for name, process in [*running.items()]:
             try:
                 process.answer()
@@ -57,7 +62,8 @@ class Race:
     """The number of rounds, and the approximate seconds of one competitor in each.
 
     `unit` selects the clock of the workers, by default the processor's with one thread and the wall's with
-    more; `tolerance` is that of losses.
+    more; `tolerance` is that of losses. If they are ready `at_once`, competitors build their cases side by
+    side. The rounds end when no time is `left`. Workers of a GPU tell the `kernels` of a step at the end.
     """
 
     rounds: int
@@ -65,6 +71,9 @@ class Race:
     say: Callable[[str], None]
     unit: str = ""
     tolerance: float = TOLERANCE
+    at_once: bool = False
+    kernels: bool = False
+    left: Callable[[], float] = forever
 
     def run(
         self, competitors: Sequence[Competitor], folder: Path, threads: int, measures: Sequence[str]
@@ -72,7 +81,7 @@ class Race:
         """For each measure the results by competitor."""
         results = {measure: {each.name: Result() for each in competitors} for measure in measures}
         absent: dict[str, Result] = {each.name: Result() for each in competitors}
-        with processes(competitors, folder, threads, absent) as running:
+        with processes(competitors, folder, threads, absent, self.left) as running:
             for measure in measures:
                 for name, result in results[measure].items():
                     result.reason = absent[name].reason
@@ -89,6 +98,9 @@ class Race:
         rest: float,
     ) -> None:
         ready: dict[str, int] = {}
+        for name in list(running) if self.at_once else ():
+            with self._excused(running, name, results[name]):
+                running[name].send("prepare", measure=measure)
         # catgrad is first in the list but prepared last, so that peers define the expected results.
         for name in reversed(list(running)):
             self.say(f"{name} gets {measure} ready")
@@ -97,6 +109,8 @@ class Race:
                     ready[name] = self._calls(running[name], measure)
         names = list(ready)
         for k in range(self.rounds):
+            if self.left() <= 0:
+                break
             self.say(f"{measure}, round {k + 1} of {self.rounds}")
             # The order rotates, so that each is first equally often.
             for name in names[k % len(names) :] + names[: k % len(names)] if names else []:
@@ -108,6 +122,9 @@ class Race:
         for name in names:
             if results[name].rounds:
                 results[name].seconds = statistics.median(results[name].rounds)
+            if self.kernels and name in running:
+                with self._excused(running, name, results[name]):
+                    results[name].kernels = running[name].ask("kernels", measure=measure)
 
     def _calls(self, process: Process, measure: str) -> int:
         """The number of calls in a round."""
@@ -117,13 +134,14 @@ class Race:
 
     def _prepare(self, process: Process, measure: str, results: Mapping[str, Result]) -> bool:
         """Return whether the competitor takes part in the measure and agrees with those before it."""
-        result, answer = results[process.name], process.ask("prepare", measure=measure)
+        result = results[process.name]
+        answer = process.answer() if self.at_once else process.ask("prepare", measure=measure)
         if answer.get("absent"):
             result.reason = "does not"
             return False
         losses = answer["losses"]
         known = next((each.losses for each in results.values() if each.losses), losses)
-        result.reason = disagreement(losses, known, self.tolerance)
+        result.reason = disagreement(losses, known, process.competitor.tolerance or self.tolerance)
         if result.reason:
             return False
         result.first, result.losses = answer["seconds"], losses

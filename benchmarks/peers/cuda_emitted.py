@@ -1,4 +1,8 @@
-"""Emitted CUDA of catgrad: launches of kernels, a captured graph, or many steps in one call."""
+"""Emitted CUDA of catgrad: launches of kernels, a captured graph, or many steps in one call.
+
+Words: `launches`, `graph` and `many`, and after one of them, `/tf32` multiplies float32 in TF32, and
+`/cublaslt` leaves large products to cuBLASLt.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,8 @@ class Stepper:
     def __init__(self, case: Case, steps: int = 0) -> None:
         workload = GpuWorkload(**case.spec)
         task, simulate = workload.precise_task, case.device == "cpu"
-        self.emitted = Emitted.of_task(task, (Kind.STEP,), simulate, **workload.options)
+        options = workload.options_of(case.word)
+        self.emitted = Emitted.of_task(task, (Kind.STEP,), simulate, **options)
         self.steps = steps
         parameters = case.parameters
         self.tables = {
@@ -74,8 +79,9 @@ def initial(slot: Slot) -> Any:
 
 def makers(case: Case) -> Makers:
     """The measure of the word of a case: launches, graph or many."""
-    steps = LOOPED if case.word == "many" else 0
-    return {"step": lambda: getattr(Stepper(case, steps), case.word)()}
+    form = case.word.partition("/")[0]
+    steps = LOOPED if form == "many" else 0
+    return {"step": lambda: getattr(Stepper(case, steps), form)()}
 
 
 if __name__ == "__main__":

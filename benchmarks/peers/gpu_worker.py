@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu_clock import WARM_UP, sample
+from benchmarks.gpu_clock import WARM_UP, profiled, sample
 from benchmarks.peers.worker import Worker
 
 
@@ -27,3 +27,8 @@ class GpuWorker(Worker):
         timed = self.built[measure]
         device, clock = sample(timed.call, times)
         return {"device": device / timed.steps, "clock": clock / timed.steps, "call": clock}
+
+    def kernels(self, measure: str) -> dict[str, float]:
+        """Return the seconds that each kernel takes in a step, the longest first, as CUPTI records them."""
+        timed = self.built[measure]
+        return profiled(timed.call, timed.steps)

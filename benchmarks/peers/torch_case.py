@@ -19,6 +19,7 @@ def net_of(case: Case, training: bool) -> nn.Module:
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
+    torch.backends.cudnn.benchmark = True  # convolutions by the fastest algorithm of those that it times
     net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
     arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
     for name, place in places(net, arrays).items():

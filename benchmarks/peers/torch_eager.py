@@ -21,7 +21,7 @@ def prepared(case: Case, training: bool) -> Any:
     """Return the model, x and y in the memory format of the case."""
     net, (x, y) = net_of(case, training), batch_of(case)
     with_sparse_gradients(case, net)
-    if case.word == CHANNELS_LAST:
+    if CHANNELS_LAST in case.flags:
         return net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last), y
     return net, x, y
 
@@ -57,7 +57,7 @@ def predicting(case: Case) -> Timed:
 
 def makers(case: Case) -> Makers:
     """The measures of PyTorch; only images have channels."""
-    if case.word == CHANNELS_LAST and case.arrays["x"].ndim != 4:
+    if CHANNELS_LAST in case.flags and case.arrays["x"].ndim != 4:
         return {}
     return {"step": lambda: stepping(case), "predict": lambda: predicting(case)}
 

@@ -1,7 +1,8 @@
 """PyTorch on a GPU: eager, as a CUDA graph captured by hand, or compiled.
 
 Words: `eager`, `graph`, `whole/MODE` for torch.compile of the whole step as one graph of operations, and
-`parts/MODE` for torch.compile of the model with its loss, beside the fused optimiser.
+`parts/MODE` for torch.compile of the model with its loss, beside the fused optimiser. After them, `/tf32`
+allows TF32 in products and convolutions of float32, and `/channels_last` sets the memory format of images.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 
 from benchmarks.peers import torch_eager
 from benchmarks.peers.gpu_worker import GpuWorker
-from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_case import loss_of, optimiser_of
 from benchmarks.peers.torch_whole import whole
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
@@ -27,7 +28,7 @@ def fetched(losses: torch.Tensor) -> Any:
 
 def graph(case: Case) -> Timed:
     """One step captured in a CUDA graph."""
-    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    (net, x, y), loss = torch_eager.prepared(case, training=True), loss_of(case)
     optimiser = optimiser_of(case, net, captured=True)
 
     def step() -> torch.Tensor:
@@ -63,7 +64,7 @@ def graph(case: Case) -> Timed:
 
 def step_in_parts(case: Case, mode: str) -> Timed:
     """One step of training, with the compiled model and autograd."""
-    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    (net, x, y), loss = torch_eager.prepared(case, training=True), loss_of(case)
     optimiser = optimiser_of(case, net)
     compiled = torch.compile(lambda x, y: loss(net(x), y), fullgraph=True, mode=mode)
 
@@ -88,7 +89,7 @@ def whole_step(case: Case, mode: str) -> Timed:
 
 def makers(case: Case) -> Makers:
     """The step in the form that the word names."""
-    form, _, mode = case.word.partition("/")
+    form, mode, *_ = [*case.word.split("/"), "default"]
     forms = {
         "eager": lambda: torch_eager.stepping(case),
         "graph": lambda: graph(case),

@@ -43,9 +43,14 @@ class Case:
         return str(self.spec.get("device", "cpu"))
 
     @property
+    def flags(self) -> frozenset[str]:
+        """What the word of a competitor says beside its form, between slashes."""
+        return frozenset(self.word.split("/"))
+
+    @property
     def precision(self) -> str:
         """The precision of matrix products: "float32", "tf32" or "bf16"."""
-        return str(self.spec.get("precision", "float32"))
+        return "tf32" if "tf32" in self.flags else str(self.spec.get("precision", "float32"))
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 from catgrad.backends import cuda_simulator as simulator
@@ -18,11 +21,13 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from typer.testing import CliRunner
 
-from benchmarks import cuda, gpu_tables
+from benchmarks import cuda, gpu_check, gpu_clock, gpu_tables
+from benchmarks.gpu_cases import names_of
 from benchmarks.gpu_library import Emitted
 from benchmarks.gpu_simulation import simulated, steps
 from benchmarks.gpu_workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
-from benchmarks.race import Result
+from benchmarks.processes import Competitor
+from benchmarks.race import Race, Result
 
 SIMULATED = pytest.mark.skipif(
     not simulator.COMPILER.is_installed(), reason=simulator.COMPILER.absence() or "no compiler"
@@ -38,8 +43,8 @@ def test_emitted_steps_have_the_losses_of_pytorch(name):
 
 @SIMULATED
 def test_emitted_kernels_have_the_results_of_pytorch():
-    said = list(simulated(KERNELS))
-    assert len(said) == 21
+    said = [line for part in KERNELS for line in simulated(part)]
+    assert len(said) == sum(len(names_of(part)) for part in KERNELS)
     assert all(line.endswith("the results are PyTorch's") for line in said)
 
 
@@ -100,23 +105,64 @@ def test_a_ratio_is_that_of_the_fastest_forms_of_one_step():
         "PyTorch CUDA graph": timed(5.0),
         "trainkernel": Result(reason="not installed"),
     }
-    row = gpu_tables.step_row(GPU_WORKLOADS[0], results)
+    [iris] = [each for each in GPU_WORKLOADS if each.name == "iris"]
+    row = gpu_tables.step_row(iris, results)
     assert (row["ours"], row["peer"], row["ratio"]) == ("catgrad, CUDA graph", "PyTorch CUDA graph", 0.4)
     assert gpu_tables.reasons([row]) == ["iris, trainkernel: not installed"]
     assert gpu_tables.step_row(GPU_WORKLOADS[0], {"trainkernel": Result(reason="no")})["ratio"] is None
 
 
-def test_rows_of_a_part_replace_those_before(tmp_path):
+def test_a_row_replaces_the_one_of_its_name_and_others_of_another_machine(tmp_path):
     path = tmp_path / "cuda.json"
-    small, mlps = ([{"part": part, "ratio": ratio}] for part, ratio in (("small", 0.5), ("mlps", 0.6)))
-    gpu_tables.keep(path, "mlps", mlps, {"gpu": "first"})
-    gpu_tables.keep(path, "small", [{"part": "small", "ratio": 9.0}], {"gpu": "first"})
-    gpu_tables.keep(path, "small", small, {"gpu": "second"})
-    kept = json.loads(path.read_text("utf-8"))
-    assert kept["rows"] == small + mlps
-    assert {part: machine["gpu"] for part, machine in kept["machines"].items()} == {
-        "small": "second", "mlps": "first",
-    }  # fmt: skip
+
+    def keep(part, name, ratio, gpu):
+        gpu_tables.keep(path, part, [{"part": part, "workload": name, "ratio": ratio}], {"gpu": gpu})
+        kept = json.loads(path.read_text("utf-8"))
+        return [(row["workload"], row["ratio"]) for row in kept["rows"]]
+
+    keep("mlps", "medium", 0.6, "first")
+    keep("small", "iris", 9.0, "first")
+    keep("small", "mnist", 8.0, "first")
+    assert keep("small", "iris", 7.0, "first") == [("mnist", 8.0), ("iris", 7.0), ("medium", 0.6)]
+    assert keep("small", "iris", 0.5, "second") == [("iris", 0.5), ("medium", 0.6)]
+
+
+def test_the_kernels_of_a_step_are_summed_by_name():
+    import torch
+
+    def event(key, microseconds, kind=torch.profiler.DeviceType.CUDA):
+        return SimpleNamespace(key=key, self_device_time_total=microseconds, device_type=kind)
+
+    host = event("cudaLaunchKernel", 9.0, torch.profiler.DeviceType.CPU)
+    found = gpu_clock.by_name([event("short", 10.0), event("long", 30.0), host], 10)
+    assert list(found) == ["long", "short"]
+    assert [*found.values()] == pytest.approx([3e-6, 1e-6])
+    row = gpu_tables.step_row(
+        GPU_WORKLOADS[0],
+        {"catgrad, CUDA graph": Result(5e-6, rounds=[5e-6], kernels=found), "PyTorch eager": timed(1.0)},
+    )
+    [line] = gpu_tables.shares(row)
+    assert line.endswith("CUDA graph: 4.0 µs in kernels of 5.0: 75% long, 25% short")
+
+
+def test_a_limit_ends_rounds_and_waits(tmp_path):
+    """A race whose time is up keeps nothing that it did not measure, and waits for no answer."""
+    every = [Competitor("silent", "torch_eager", "eager")]
+    started = time.monotonic()
+    [result] = Race(5, 1.0, str, left=lambda: -1.0).run(every, tmp_path, 1, ("step",))["step"].values()
+    assert (result.rounds, result.seconds) == ([], None)
+    assert "silent for 0 s" in result.reason
+    assert time.monotonic() - started < 30
+    assert cuda.Limit(0).left() == float("inf")
+    assert 59 < cuda.Limit(1).left() <= 60
+
+
+@SIMULATED
+def test_the_check_of_a_device_compares_with_numpy():
+    assert gpu_check.agrees("iris", simulate=True) == ""
+    assert "compute-sanitizer" in gpu_check.sanitized("iris", "memcheck", 0) or shutil.which(
+        "compute-sanitizer"
+    )
 
 
 def test_names_of_workloads_are_none_of_the_target():
