@@ -22,7 +22,7 @@ HEAD = """# Figures
 Times of catgrad, each beside that of the fastest peer in the same run: a ratio below 1 is in favour of
 catgrad. `make bench` measures all of it anew and writes this page; `python -m benchmarks.figures` writes it
 from what is kept in `benchmarks/results`. The figures are of the processor that is named, and may be others
-on yours. The target [cuda](../explanation/cuda-speed.md) is not yet measured.
+on yours. Those of the target cuda, on an H200, are on [a page of their own](../explanation/cuda-speed.md).
 
 """
 NANOSECOND = 1e-9
