@@ -48,7 +48,7 @@ NAMES = {
     "launches": "launches", "graph": "CUDA graph", "many": "many steps a call", "eager": "eager",
     "tf32": "TF32", "cublaslt": "cuBLASLt", "channels_last": "channels_last",
 }  # fmt: skip
-"""What the parts of a word are called in tables."""
+"""The names in tables of the parts of a word."""
 
 
 def competitors(workload: GpuWorkload) -> tuple[Competitor, ...]:

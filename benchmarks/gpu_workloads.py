@@ -16,7 +16,7 @@ TRAINKERNEL = "trainkernel"
 
 
 FLAGS: Mapping[str, Mapping[str, str]] = {"tf32": {"math": "tf32"}, "cublaslt": {"products": "cublaslt"}}
-"""Options of the target by what a word of ours says beside its form."""
+"""Options of the target by the part of a word of ours."""
 FORMS_OF_TORCH = ("eager", "graph", *(f"whole/{mode}" for mode in MODES))
 OURS = ("launches", "graph", "many")
 IMAGES = (

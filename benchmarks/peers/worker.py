@@ -44,7 +44,7 @@ class Case:
 
     @property
     def flags(self) -> frozenset[str]:
-        """What the word of a competitor says beside its form, between slashes."""
+        """The parts of the word of a competitor, between slashes."""
         return frozenset(self.word.split("/"))
 
     @property
