@@ -12,7 +12,7 @@ from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
 from catgrad.learn.choice import select, select_terms
-from catgrad.learn.entries import lowered, terms_of
+from catgrad.learn.entries import layered, lowered, terms_of
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, EMITTED, Task
@@ -74,9 +74,9 @@ def emit_by_default(
             f"it is {task!r}",
             'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
         )
-    given, rolls = task, roll and backend.has(Stack(1))
-    if isinstance(task, Task) and rolls:
-        task = replace(task, rolls=True)
+    given, rolls = layered(task), roll and backend.has(Stack(1))
+    if rolls:
+        task = given
     if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)
     return _emitted(given, backend.fit(backend, task), backend, rolls, default, functions)
@@ -153,10 +153,11 @@ def compile_model(
     UnsupportedOp if the target lacks an operation.
     """
     backend = get_backend(target).configured(**options)
-    task = Task(model, optimiser, loss, name, labels, rolls=backend.has(Stack(1)))
-    fitted = backend.fit(backend, task)
+    rolls = backend.has(Stack(1))
+    task = Task(model, optimiser, loss, name, labels)
+    fitted = backend.fit(backend, layered(task) if rolls else task)
     # A learning rate is in the state only if the task says so.
-    artifact = _emitted(task, fitted, backend, task.rolls, COMPILED)
+    artifact = _emitted(layered(task), fitted, backend, rolls, COMPILED)
     types = tuple(slot.type for slot in fitted.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 

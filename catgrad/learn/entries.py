@@ -21,6 +21,11 @@ from catgrad.terms.state import SEED
 from catgrad.terms.term import Term
 
 
+def layered(model: Any) -> Any:
+    """Return a Task with stacks of equal layers as loops, as files hold it and hashes cover; else the model."""
+    return replace(model, rolls=True) if isinstance(model, Task) else model
+
+
 @singledispatch
 def terms_of(model: Any, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
     """Collect the terms of a Task, of some kinds or of all, or of Functions; `Terms` are returned unchanged.

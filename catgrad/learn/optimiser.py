@@ -18,6 +18,7 @@ from catgrad.errors import OptionError
 from catgrad.initialisers import ZEROS, Initialiser
 from catgrad.learn.options import number
 from catgrad.learn.schedules import RATE, Rate, Schedule, adjustable, value_now
+from catgrad.terms.op import BUILDER
 from catgrad.terms.state import LEARNING_RATE, STEP, Slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
@@ -35,12 +36,16 @@ class Run:
     def __init__(self, runtime_rates: bool = False, behind: int = 0, whole: Run | None = None) -> None:
         self._known: dict[Hashable, Any] = {}
         self._adjustable: dict[float, Schedule] | None = {} if runtime_rates else None
-        self._behind, self._whole = behind, whole
+        self._behind, self._whole, self._builder = behind, whole, BUILDER.get()
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """Return compute(), cached by key."""
+        """Return compute(), cached by key, outside of loops over layers."""
         if key not in self._known:
-            self._known[key] = compute()
+            token = BUILDER.set(self._builder)
+            try:
+                self._known[key] = compute()
+            finally:
+                BUILDER.reset(token)
         return self._known[key]
 
     def number(self, name: str, meaning: Hashable, dtype: Dtype, compute: Callable[[], Any]) -> Any:

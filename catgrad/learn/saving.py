@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from catgrad.formats import terms as files
-from catgrad.learn.entries import terms_of
+from catgrad.learn.entries import layered, terms_of
 from catgrad.learn.functions import Functions
 from catgrad.learn.task import Task
 from catgrad.programs.terms import Terms
@@ -23,7 +23,7 @@ def save(model: Model, path: str | Path) -> None:
 
     Raises: ArtifactError if the file cannot be written; OptionError for any other model
     """
-    files.write(path, model if isinstance(model, Term) else terms_of(model))
+    files.write(path, model if isinstance(model, Term) else terms_of(layered(model)))
 
 
 def load(path: str | Path) -> Term | Terms:
@@ -45,4 +45,4 @@ def digest(model: Model) -> str:
 
     Raises: OptionError for anything that is no model
     """
-    return canonical.digest(model) if isinstance(model, Term) else terms_of(model).digest
+    return canonical.digest(model) if isinstance(model, Term) else terms_of(layered(model)).digest

@@ -23,7 +23,6 @@ from catgrad.learn.checks import (
     check_is_loss,
     check_parts,
     check_takes,
-    checked_put,
 )
 from catgrad.learn.communication import Communication, communication
 from catgrad.learn.costs import Costs, task_costs
@@ -31,6 +30,7 @@ from catgrad.learn.descriptions import described
 from catgrad.learn.functions import Opened, opened_term, united
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.summary import Summary, task_summary
+from catgrad.learn.updates import Updates, stacks_of
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
@@ -268,22 +268,26 @@ class Task:
     def _updated(self) -> tuple[tuple[RunNumber, ...], Term]:
         """The numbers of S, and from them, its arrays, P and P′ to the new arrays and P."""
         p = [slot.type for slot in self.parameters]
+        stacks = stacks_of(self._layered, self.parameters) if self.rolls else []
 
         def update(*arguments: Any) -> Any:
             count, kept = len(arguments) - len(p), (*self._moments, *self.parameters)
-            given = [Label(s.name)(a) for s, a in zip(kept, arguments, strict=False)]
-            lenses, run = self._lenses(given), Run(self.runtime_learning_rate)
-            gradients = zip(self.parameters, arguments[count:], strict=True)
-            prepared = self.optimiser.prepare([Label(f"d_{s.name}")(dp) for s, dp in gradients])
-            new = [
-                checked_put(optimiser, run, lens, dp)
-                for optimiser, lens, dp in zip(self._optimisers, lenses, prepared, strict=True)
-            ]
+            named = [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
+            given = [Label(name)(a) for name, a in zip(named, arguments, strict=True)]
+            gradients = self.optimiser.prepare(given[count:])
+            lenses, names = self._lenses(given[:count]), self._lenses(named[:count])
+            updates = Updates(
+                Run(self.runtime_learning_rate),
+                self._optimisers,
+                [(*lens, dp) for lens, dp in zip(lenses, gradients, strict=True)],
+                [(*each, name) for each, name in zip(names, named[count:], strict=True)],
+            )
+            new = updates.apply(stacks)
             return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]
 
         term = build(update, [*(slot.type for slot in self._moments), *p, *p])
-        # Otherwise gradients are used where they are computed, one after the other.
-        return factor_run_numbers(term if self._layered is self.model else self._rolled(term))
+        # Without loops, gradients are used where they are computed, one after the other.
+        return factor_run_numbers(roll(term) if stacks else term)
 
     @cached_property
     def update_term(self) -> Term:

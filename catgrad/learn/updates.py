@@ -1,0 +1,104 @@
+"""The optimiser's update mapped over layers: parameters that a model reads as rows of tables are updated in loops.
+
+The update of a layer is traced once, however many there are; numbers of the run, such as rates, before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from catgrad import ops
+from catgrad.functors.roll import MIN_LAYERS
+from catgrad.learn.checks import checked_put
+from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.naming import shared_name
+from catgrad.ops.table import Stack, Unstack
+from catgrad.terms.build import build_inside
+from catgrad.terms.partition import Values
+from catgrad.terms.state import Parameter, Slot
+from catgrad.terms.structural import Label
+from catgrad.terms.term import Term, edges
+from catgrad.terms.var import Var
+
+Layer = tuple[int, ...]
+"""The positions of a layer's parameters."""
+
+
+def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
+    """Find stacks of layers whose parameters a model has in tables: of each layer, their positions."""
+    place, values = {slot.name: k for k, slot in enumerate(parameters)}, Values(model, shared=False)
+    of = {n.outputs[0]: place[n.op.name] for n in values.nodes if isinstance(n.op, Parameter)}
+    tables = (n.inputs for n in values.nodes if isinstance(n.op, Stack) and of.keys() >= {*n.inputs})
+    stacks, taken, end = list[list[Layer]](), set[int](), 0
+    for rows in sorted(tuple(of[value] for value in table) for table in tables):
+        if len({*rows} - taken) < max(len(rows), MIN_LAYERS):
+            continue
+        taken.update(rows)
+        if rows[0] >= end or len(rows) != len(stacks[-1]):
+            stacks.append([() for _ in rows])
+            end = rows[1]
+        stacks[-1] = [(*layer, k) for layer, k in zip(stacks[-1], rows, strict=True)]
+    return stacks
+
+
+@dataclass(frozen=True)
+class Updates:
+    """The updates of all parameters: of each its optimiser, and its state, itself and its gradient by name."""
+
+    run: Run
+    optimisers: Sequence[Optimiser]
+    arrays: Sequence[Sequence[Any]]
+    names: Sequence[Sequence[str]]
+
+    def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
+        """Return the new state and value of each parameter; equal layers of stacks are updated in loops."""
+        loops = {layers[0][0]: layers for stack in stacks for layers in self._equal(stack)}
+        new: dict[int, Sequence[Any]] = {}
+        for k, arrays in enumerate(self.arrays):
+            if k in loops:
+                new |= self._loop(loops[k])
+            elif k not in new:
+                new[k] = self._put(k, arrays)
+        return [new[k] for k in range(len(self.arrays))]
+
+    def _put(self, k: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        *lens, gradient = arrays
+        return checked_put(self.optimisers[k], self.run, tuple(lens), gradient)
+
+    def _loop(self, layers: Sequence[Layer]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield the new arrays of each parameter of some layers, which a loop over these computes."""
+        columns = [*zip(*layers, strict=True)]
+        tables = [[*zip(*(self.arrays[k] for k in column), strict=True)] for column in columns]
+        names = [[*zip(*(self.names[k] for k in column), strict=True)] for column in columns]
+
+        def update(_: Any, rows: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
+            row = iter(rows)
+            labelled = ([Label(shared_name(each))(next(row)) for each in of_one] for of_one in names)
+            return (), [y for k, arrays in zip(layers[0], labelled, strict=True) for y in self._put(k, arrays)]
+
+        stack, unstack = Stack(len(layers)), Unstack(len(layers))
+        every = [stack(*rows) for of_one in tables for rows in of_one]
+        _, results = ops.scan(update, (), every)
+        new = iter(unstack.apply(y) for y in ([results] if isinstance(results, Var) else results))
+        for column, of_one in zip(columns, tables, strict=True):
+            yield from zip(column, zip(*(next(new) for _ in of_one[1:]), strict=True), strict=True)
+
+    def _equal(self, stack: Sequence[Layer]) -> Iterator[Sequence[Layer]]:
+        """Yield the longest runs of layers that have the same updates, if they are worth a loop."""
+        ends = [t for t, pair in enumerate(pairwise(stack), 1) if not all(map(self._same, *pair))]
+        for start, end in pairwise([0, *ends, len(stack)]):
+            if end - start >= MIN_LAYERS:
+                yield stack[start:end]
+
+    def _same(self, one: int, other: int) -> bool:
+        """Tell whether two parameters have the same update."""
+        return self.optimisers[one] == self.optimisers[other] or self._traced(one) == self._traced(other)
+
+    def _traced(self, k: int) -> tuple[Any, ...]:
+        """Return the update of one parameter as operations on numbered wires."""
+        types = [array.type for array in self.arrays[k]]
+        term, around = build_inside(lambda *arrays: self._put(k, arrays), types)
+        return edges(term), term.t.table.tolist(), [each.wire for each in around]
