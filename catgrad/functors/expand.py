@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
-from catgrad.terms.block import any_operation, map_blocks
+from catgrad.terms.block import any_operation, blocks, map_blocks
 from catgrad.terms.build import build
 from catgrad.terms.op import Op
 from catgrad.terms.term import Term, singleton
@@ -27,6 +27,9 @@ class Expand(LocalFunctor):
         if not any_operation(term, lambda op: op.body is not None and not self.has(op)):
             return term
         return self.map_arrow(term)  # type: ignore[no-any-return]
+
+    def keeps(self, op: Op) -> bool:
+        return (op.body is None or self.has(op)) and not blocks(op)
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if self.has(op) or op.body is None:

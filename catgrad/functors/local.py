@@ -8,7 +8,7 @@ from typing import Any
 from open_hypergraphs import FiniteFunction, FrobeniusFunctor, IndexedCoproduct
 
 from catgrad.terms.op import Op
-from catgrad.terms.term import Term, tensor
+from catgrad.terms.term import Term, substituted, tensor
 from catgrad.types import NdArrayType
 
 
@@ -24,6 +24,14 @@ class LocalFunctor(FrobeniusFunctor):  # type: ignore[misc]  # open-hypergraphs 
     @classmethod
     def OpenHypergraph(cls) -> type[Term]:
         return Term
+
+    def map_arrow(self, term: Term) -> Term:
+        """Replace each operation by its image, where it is."""
+        return substituted(term, lambda op, inputs: None if self.keeps(op) else self._image(op, inputs))
+
+    def keeps(self, op: Op) -> bool:
+        """Tell whether an operation is known to be its own image."""
+        return False
 
     def map_objects(self, objects: FiniteFunction) -> IndexedCoproduct:
         return IndexedCoproduct.elements(objects)

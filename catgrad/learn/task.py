@@ -28,7 +28,7 @@ from catgrad.learn.communication import Communication, communication
 from catgrad.learn.costs import Costs, task_costs
 from catgrad.learn.descriptions import described
 from catgrad.learn.functions import Opened, opened_term, united
-from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.summary import Summary, task_summary
 from catgrad.learn.updates import Updates, stacks_of
 from catgrad.naming import numbered, require_dotted
@@ -272,15 +272,16 @@ class Task:
 
         def update(*arguments: Any) -> Any:
             count, kept = len(arguments) - len(p), (*self._moments, *self.parameters)
-            named = [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
-            given = [Label(name)(a) for name, a in zip(named, arguments, strict=True)]
-            gradients = self.optimiser.prepare(given[count:])
-            lenses, names = self._lenses(given[:count]), self._lenses(named[:count])
+            names = [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
+            given = [Label(name)(a) for name, a in zip(names, arguments, strict=True)]
+            prepare = self.optimiser.prepare
+            arrays = zip(self._lenses(given[:count]), prepare(given[count:]), strict=True)
+            named = zip(self._lenses(names[:count]), names[count:], strict=True)
             updates = Updates(
-                Run(self.runtime_learning_rate),
+                self.runtime_learning_rate,
                 self._optimisers,
-                [(*lens, dp) for lens, dp in zip(lenses, gradients, strict=True)],
-                [(*each, name) for each, name in zip(names, named[count:], strict=True)],
+                [(*lens, dp) for lens, dp in arrays],
+                [(*lens, name if prepare is list else "") for lens, name in named],
             )
             new = updates.apply(stacks)
             return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]

@@ -6,21 +6,23 @@ The update of a layer is traced once, however many there are; numbers of the run
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from catgrad import ops
+from catgrad.functors.parameters import with_distinct_names
 from catgrad.functors.roll import MIN_LAYERS
 from catgrad.learn.checks import checked_put
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.naming import shared_name
 from catgrad.ops.table import Stack, Unstack
-from catgrad.terms.build import build_inside
+from catgrad.terms.build import build
 from catgrad.terms.partition import Values
 from catgrad.terms.state import Parameter, Slot
 from catgrad.terms.structural import Label
-from catgrad.terms.term import Term, edges
+from catgrad.terms.term import Edge, Term, edges
 from catgrad.terms.var import Var
 
 Layer = tuple[int, ...]
@@ -29,7 +31,10 @@ Layer = tuple[int, ...]
 
 def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
     """Find stacks of layers whose parameters a model has in tables: of each layer, their positions."""
-    place, values = {slot.name: k for k, slot in enumerate(parameters)}, Values(model, shared=False)
+    if not any(isinstance(op, Stack) for op in model.H.x.table):
+        return []
+    place = {slot.name: k for k, slot in enumerate(parameters)}
+    values = Values(with_distinct_names(model), shared=False)
     of = {n.outputs[0]: place[n.op.name] for n in values.nodes if isinstance(n.op, Parameter)}
     tables = (n.inputs for n in values.nodes if isinstance(n.op, Stack) and of.keys() >= {*n.inputs})
     stacks, taken, end = list[list[Layer]](), set[int](), 0
@@ -48,10 +53,16 @@ def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
 class Updates:
     """The updates of all parameters: of each its optimiser, and its state, itself and its gradient by name."""
 
-    run: Run
+    runtime_rates: bool
     optimisers: Sequence[Optimiser]
     arrays: Sequence[Sequence[Any]]
     names: Sequence[Sequence[str]]
+    traced: dict[int, tuple[list[Edge], list[int]]] = field(default_factory=dict)
+
+    @cached_property
+    def run(self) -> Run:
+        """The numbers that all updates share."""
+        return Run(self.runtime_rates)
 
     def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
         """Return the new state and value of each parameter; equal layers of stacks are updated in loops."""
@@ -64,9 +75,9 @@ class Updates:
                 new[k] = self._put(k, arrays)
         return [new[k] for k in range(len(self.arrays))]
 
-    def _put(self, k: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    def _put(self, k: int, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
         *lens, gradient = arrays
-        return checked_put(self.optimisers[k], self.run, tuple(lens), gradient)
+        return checked_put(self.optimisers[k], run or self.run, tuple(lens), gradient)
 
     def _loop(self, layers: Sequence[Layer]) -> Iterator[tuple[int, Sequence[Any]]]:
         """Yield the new arrays of each parameter of some layers, which a loop over these computes."""
@@ -76,7 +87,7 @@ class Updates:
 
         def update(_: Any, rows: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
             row = iter(rows)
-            labelled = ([Label(shared_name(each))(next(row)) for each in of_one] for of_one in names)
+            labelled = ([_labelled(each, next(row)) for each in of_one] for of_one in names)
             return (), [y for k, arrays in zip(layers[0], labelled, strict=True) for y in self._put(k, arrays)]
 
         stack, unstack = Stack(len(layers)), Unstack(len(layers))
@@ -94,11 +105,17 @@ class Updates:
                 yield stack[start:end]
 
     def _same(self, one: int, other: int) -> bool:
-        """Tell whether two parameters have the same update."""
-        return self.optimisers[one] == self.optimisers[other] or self._traced(one) == self._traced(other)
+        """Tell whether two parameters have the same update: one optimiser, or the same operations."""
+        return self.optimisers[one] == self.optimisers[other] or self._alone(one) == self._alone(other)
 
-    def _traced(self, k: int) -> tuple[Any, ...]:
-        """Return the update of one parameter as operations on numbered wires."""
-        types = [array.type for array in self.arrays[k]]
-        term, around = build_inside(lambda *arrays: self._put(k, arrays), types)
-        return edges(term), term.t.table.tolist(), [each.wire for each in around]
+    def _alone(self, k: int) -> tuple[list[Edge], list[int]]:
+        """Return the update of one parameter alone, as operations on numbered wires and its results."""
+        if k not in self.traced:
+            types = [array.type for array in self.arrays[k]]
+            term = build(lambda *arrays: self._put(k, arrays, Run(self.runtime_rates)), types)
+            self.traced[k] = edges(term), term.t.table.tolist()
+        return self.traced[k]
+
+
+def _labelled(names: Sequence[str], row: Any) -> Any:
+    return Label(shared_name(names))(row) if all(names) else row

@@ -13,14 +13,7 @@ from catgrad.terms.term import Edge, Term, assemble, edges
 def eliminate_dead_code(term: Term) -> Term:
     """Remove operations that no output depends on; their sources are discarded instead."""
     every = edges(term)
-    producer = {wire: k for k, edge in enumerate(every) for wire in edge.targets}
-    needed: set[int] = set()
-    stack = [producer[wire] for wire in term.t.table.tolist() if wire in producer]
-    while stack:
-        k = stack.pop()
-        if k not in needed:
-            needed.add(k)
-            stack.extend(producer[wire] for wire in every[k].sources if wire in producer)
+    needed = _needed(term, every)
     if all(k in needed or isinstance(edge.op, Discard) for k, edge in enumerate(every)):
         return term
     types = term.H.w.table
@@ -33,9 +26,22 @@ def eliminate_dead_code(term: Term) -> Term:
 
 def unused_inputs(term: Term) -> frozenset[int]:
     """Return the positions of the inputs that no output depends on."""
-    alive = eliminate_dead_code(term)
-    discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
-    return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
+    every = edges(term)
+    read = {*term.t.table.tolist(), *(wire for k in _needed(term, every) for wire in every[k].sources)}
+    return frozenset(i for i, wire in enumerate(term.s.table.tolist()) if wire not in read)
+
+
+def _needed(term: Term, every: Sequence[Edge]) -> set[int]:
+    """Return the numbers of the operations that an output depends on."""
+    producer = {wire: k for k, edge in enumerate(every) for wire in edge.targets}
+    needed: set[int] = set()
+    stack = [producer[wire] for wire in term.t.table.tolist() if wire in producer]
+    while stack:
+        k = stack.pop()
+        if k not in needed:
+            needed.add(k)
+            stack.extend([producer[wire] for wire in every[k].sources if wire in producer])
+    return needed
 
 
 def narrowed(term: Term, kept: Sequence[bool]) -> Term:

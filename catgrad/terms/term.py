@@ -107,6 +107,52 @@ def edges(term: Term) -> list[Edge]:
     return [Edge(op, s, t) for op, s, t in zip(term.H.x.table, sources, targets, strict=True)]
 
 
+def substituted(
+    term: Term, image: Callable[[Op, tuple[NdArrayType, ...]], Term | None]
+) -> Term:
+    """Replace operations by their images at the types of their operands; those without one stay."""
+    types, found = list(term.H.w.table), list[Edge]()
+    same: dict[int, int] = {}
+    for edge in edges(term):
+        inside = image(edge.op, tuple([types[wire] for wire in edge.sources]))
+        if inside is None:
+            found.append(edge)
+            continue
+        place = dict(zip(inside.s.table.tolist(), edge.sources, strict=True))
+        for inner, outer in zip(inside.t.table.tolist(), edge.targets, strict=True):
+            if place.setdefault(inner, outer) != outer:
+                same[outer] = place[inner]  # a result that is an argument
+        for wire, type in enumerate(inside.H.w.table):
+            if wire not in place:
+                place[wire] = len(types)
+                types.append(type)
+        get = place.__getitem__
+        found += [Edge(op, tuple(map(get, ins)), tuple(map(get, outs))) for op, ins, outs in edges(inside)]
+    sources, targets = term.s.table.tolist(), term.t.table.tolist()
+    return assemble(types, found, sources, targets) if not same else _merged(types, found, sources, targets, same)
+
+
+def _merged(
+    types: Sequence[NdArrayType],
+    every: Sequence[Edge],
+    sources: Sequence[int],
+    targets: Sequence[int],
+    same: Mapping[int, int],
+) -> Term:
+    """Assemble a term in which some wires are the `same` as others."""
+
+    def first(wire: int) -> int:
+        while wire in same:
+            wire = same[wire]
+        return wire
+
+    kept = [wire for wire in range(len(types)) if wire not in same]
+    number = {wire: k for k, wire in enumerate(kept)}
+    get = [number[first(wire)] for wire in range(len(types))].__getitem__
+    renumbered = [Edge(op, tuple(map(get, ins)), tuple(map(get, outs))) for op, ins, outs in every]
+    return assemble([types[w] for w in kept], renumbered, [*map(get, sources)], [*map(get, targets)])
+
+
 def identity(*types: NdArrayType) -> Term:
     """A → A, the wires themselves."""
     return permutation(types, range(len(types)))

@@ -36,8 +36,8 @@ def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
     """Return (1 − η λ) p."""
     if not decay:
         return p
-    factor = 1 - run.rate(rate, p.dtype) * decay
-    return scaled(Label("shrinkage")(factor) if isinstance(factor, Var) else factor, p)
+    rest = run.once(("decay", rate, decay, p.dtype), lambda: 1 - run.rate(rate, p.dtype) * decay)
+    return scaled(Label("shrinkage")(rest) if isinstance(rest, Var) else rest, p)
 
 
 def averaged(run: Run, beta: Momentum, mean: Any, x: Any, name: str = "beta1") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, Rewriter, rewritten
@@ -137,6 +138,15 @@ class For(Body):
     def writes(self) -> list[Access]:
         """The elements written within."""
         return [outer for access in super().writes for outer in self._around(access)]
+
+    @cached_property
+    def rows_of(self) -> Mapping[Buffer, list[Buffer]]:
+        """The rows that lie in each array around the loop."""
+        found: dict[Buffer, list[Buffer]] = {}
+        for row, arrays in self.rows.items():
+            for array in dict.fromkeys(arrays):
+                found.setdefault(array, []).append(row)
+        return found
 
     def _around(self, access: Access) -> list[Access]:
         """Return an element as those of the arrays around the loop."""

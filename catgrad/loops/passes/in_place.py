@@ -111,7 +111,8 @@ class _Order:
         """Let a result overwrite an argument, if all readers of the argument can precede."""
         writers = set(self.writers[result])
         readers = [r for r in self.readers[old] if r not in writers]
-        if not _reads_first([self.steps[w] for w in sorted(writers)], result, old):
+        updating = [self.steps[w] for w in self.readers[old] if w in writers]
+        if not _reads_first([self.steps[w] for w in sorted(writers)], updating, result, old):
             return False
         reached = self._reached(writers)
         if not reached.isdisjoint(readers):
@@ -135,9 +136,10 @@ class _Order:
         return ordered(self.steps, self.after)
 
 
-def _reads_first(writers: Sequence[Step], result: Buffer, old: Buffer) -> bool:
-    """Tell whether the steps that write a result read each old element before the new one is written."""
-    readers = [step for step in writers if any(array is old for array, _ in step.reads)]
+def _reads_first(writers: Sequence[Step], readers: Sequence[Step], result: Buffer, old: Buffer) -> bool:
+    """Tell whether the writers of a result, of which some are readers of the old array, read an element of it
+    before they write the new one.
+    """
     if not all(_reads_old_first(step, result, old) for step in readers):
         return False
     if any(isinstance(step, For) for step in readers):
@@ -150,8 +152,7 @@ def _reads_first(writers: Sequence[Step], result: Buffer, old: Buffer) -> bool:
 def _reads_old_first(step: Step, result: Buffer, old: Buffer) -> bool:
     """Tell whether a step reads elements of an array before it writes those of its replacement."""
     if isinstance(step, For):
-        written = (row for row, arrays in step.rows.items() if result in arrays)
-        return all(row.alias is not None and old in step.rows.get(row.alias, ()) for row in written)
+        return all(row.alias in step.rows_of.get(old, ()) for row in step.rows_of.get(result, ()))
     return isinstance(step, Kernel) and _reads_where_it_stores(step.body, result, old)
 
 
