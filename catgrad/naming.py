@@ -10,9 +10,6 @@ from functools import cache
 
 from catgrad.errors import OptionError
 
-_NUMBER = re.compile(r"_?[0-9]+_?")
-"""The number of a layer in a word."""
-
 _NUMBER = re.compile(r"_?[0-9]+")
 """The number of a layer in a word."""
 

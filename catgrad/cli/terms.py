@@ -120,7 +120,7 @@ def hash_(
 
     Example: `catgrad hash net:task`
     """
-    from catgrad.learn.entries import terms_of
+    from catgrad.learn.entries import layered, terms_of
     from catgrad.learn.saving import digest
     from catgrad.terms import canonical
     from catgrad.terms.term import Term
@@ -128,7 +128,7 @@ def hash_(
     found = in_precision(resolve(model), precision)
     with guarded(f"{model} must have terms", MEND):
         whole = digest(found)
-        entries = terms_of(found).entries if terms and not isinstance(found, Term) else {}
+        entries = terms_of(layered(found)).entries if terms and not isinstance(found, Term) else {}
         each = [[name, canonical.digest(entry.term)] for name, entry in entries.items()]
     if FORMAT.get() is Format.JSON:
         show(["term", "SHA-256"], [["model", whole], *each])

@@ -26,7 +26,7 @@ class Expand(LocalFunctor):
     def __call__(self, term: Term) -> Term:
         if not any_operation(term, lambda op: op.body is not None and not self.has(op)):
             return term
-        return self.map_arrow(term)  # type: ignore[no-any-return]
+        return self.map_arrow(term)
 
     def keeps(self, op: Op) -> bool:
         return (op.body is None or self.has(op)) and not blocks(op)

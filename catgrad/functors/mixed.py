@@ -34,7 +34,7 @@ class MixedPrecision(LocalFunctor):
     def __call__(self, term: Term) -> Term:
         if not any_operation(term, lambda op: op.contracts):
             return term
-        return self.map_arrow(term)  # type: ignore[no-any-return]
+        return self.map_arrow(term)
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if not op.contracts:

@@ -22,6 +22,7 @@ from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
+from catgrad.terms.op import Op
 from catgrad.terms.partition import Node, Values
 from catgrad.terms.state import Persistent, RunNumber, Update
 from catgrad.terms.structural import Constant, Label
@@ -101,9 +102,7 @@ class _Roller:
         scalars = self._scalars(nodes)
         shared = self._shared(node for node in nodes if node in scalars)
         self.written = [*shared, *(node for node in nodes if node not in scalars)]
-        self.value_of_stream: dict[int, int] = {}
-        self.streams: dict[int, int] = {}
-        self.nodes = list(map(self._compared, self.written))
+        self.nodes, self.streams = self._compared(self.written)
         self.last_reader = {value: k for k, node in enumerate(self.nodes) for value in node.inputs}
         for value in (*self.values.results, *(node.inputs[0] for node in self.updates)):
             self.last_reader[value] = len(self.nodes)
@@ -118,19 +117,29 @@ class _Roller:
             self.number |= zip(outputs, node.outputs, strict=True)
         return first.values()
 
-    def _compared(self, node: Node) -> Node:
-        """Read each number of the run, and each stream of random numbers, by one value wherever it occurs."""
-        op, stream = with_stream(node.op)
-        inputs = tuple(self.number.get(value, value) for value in node.inputs)
-        if stream is None:
-            return Node(op, inputs, node.outputs)
-        value = self.value_of_stream.setdefault(stream, len(self.values.types))
-        if value not in self.streams:
-            self.values.types.append(STREAM)
-            self.streams[value] = stream
-            if isinstance(node.op, Dropout):
-                self.values.names[value] = f"{node.op.name}.stream"
-        return Node(op, (*inputs, value), node.outputs)
+    def _compared(self, nodes: Iterable[Node]) -> tuple[list[Node], dict[int, int]]:
+        """Read each number of the run, and each stream of random numbers, by one value wherever it occurs.
+
+        Returns the streams too, by their values.
+        """
+        compared, values = [], dict[int, int]()
+        for node in nodes:
+            op, stream = with_stream(node.op)
+            inputs = tuple(self.number.get(value, value) for value in node.inputs)
+            if stream is not None:
+                if stream not in values:
+                    values[stream] = self._stream(node.op)
+                inputs = (*inputs, values[stream])
+            compared.append(Node(op, inputs, node.outputs))
+        return compared, {value: stream for stream, value in values.items()}
+
+    def _stream(self, op: Op) -> int:
+        """Return a new value, the stream of an operation that draws."""
+        value = len(self.values.types)
+        self.values.types.append(STREAM)
+        if isinstance(op, Dropout):
+            self.values.names[value] = f"{op.name}.stream"
+        return value
 
     def _scalars(self, nodes: Sequence[Node]) -> set[Node]:
         """Return the nodes that compute rates from run numbers: all layers read them, the first has them."""

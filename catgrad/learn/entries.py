@@ -22,7 +22,7 @@ from catgrad.terms.term import Term
 
 
 def layered(model: Any) -> Any:
-    """Return a Task with stacks of equal layers as loops, as files hold it and hashes cover; else the model."""
+    """Return a model as files hold it and hashes cover it: a Task with stacks of equal layers as loops."""
     return replace(model, rolls=True) if isinstance(model, Task) else model
 
 

@@ -38,6 +38,10 @@ class Run:
         self._adjustable: dict[float, Schedule] | None = {} if runtime_rates else None
         self._behind, self._whole, self._builder = behind, whole, BUILDER.get()
 
+    def anew(self) -> Run:
+        """Return the numbers in another construction."""
+        return Run(self._adjustable is not None)
+
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """Return compute(), cached by key, outside of loops over layers."""
         if key not in self._known:

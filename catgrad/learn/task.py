@@ -28,7 +28,7 @@ from catgrad.learn.communication import Communication, communication
 from catgrad.learn.costs import Costs, task_costs
 from catgrad.learn.descriptions import described
 from catgrad.learn.functions import Opened, opened_term, united
-from catgrad.learn.optimiser import Optimiser
+from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.summary import Summary, task_summary
 from catgrad.learn.updates import Updates, stacks_of
 from catgrad.naming import numbered, require_dotted
@@ -278,7 +278,7 @@ class Task:
             arrays = zip(self._lenses(given[:count]), prepare(given[count:]), strict=True)
             named = zip(self._lenses(names[:count]), names[count:], strict=True)
             updates = Updates(
-                self.runtime_learning_rate,
+                Run(self.runtime_learning_rate),
                 self._optimisers,
                 [(*lens, dp) for lens, dp in arrays],
                 [(*lens, name if prepare is list else "") for lens, name in named],

@@ -1,4 +1,4 @@
-"""The optimiser's update mapped over layers: parameters that a model reads as rows of tables are updated in loops.
+"""The optimiser's update mapped over layers, in loops over the parameters that a model reads as rows of tables.
 
 The update of a layer is traced once, however many there are; numbers of the run, such as rates, before it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -51,18 +50,13 @@ def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
 
 @dataclass(frozen=True)
 class Updates:
-    """The updates of all parameters: of each its optimiser, and its state, itself and its gradient by name."""
+    """The updates of all parameters: of each its optimiser, its state, itself and its gradient, and their names."""
 
-    runtime_rates: bool
+    run: Run
     optimisers: Sequence[Optimiser]
     arrays: Sequence[Sequence[Any]]
     names: Sequence[Sequence[str]]
     traced: dict[int, tuple[list[Edge], list[int]]] = field(default_factory=dict)
-
-    @cached_property
-    def run(self) -> Run:
-        """The numbers that all updates share."""
-        return Run(self.runtime_rates)
 
     def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
         """Return the new state and value of each parameter; equal layers of stacks are updated in loops."""
@@ -88,7 +82,8 @@ class Updates:
         def update(_: Any, rows: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
             row = iter(rows)
             labelled = ([_labelled(each, next(row)) for each in of_one] for of_one in names)
-            return (), [y for k, arrays in zip(layers[0], labelled, strict=True) for y in self._put(k, arrays)]
+            new = map(self._put, layers[0], labelled)
+            return (), [array for arrays in new for array in arrays]
 
         stack, unstack = Stack(len(layers)), Unstack(len(layers))
         every = [stack(*rows) for of_one in tables for rows in of_one]
@@ -112,7 +107,7 @@ class Updates:
         """Return the update of one parameter alone, as operations on numbered wires and its results."""
         if k not in self.traced:
             types = [array.type for array in self.arrays[k]]
-            term = build(lambda *arrays: self._put(k, arrays, Run(self.runtime_rates)), types)
+            term = build(lambda *arrays: self._put(k, arrays, self.run.anew()), types)
             self.traced[k] = edges(term), term.t.table.tolist()
         return self.traced[k]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, wraps
-from inspect import isfunction, signature
+from functools import cache, lru_cache, wraps
+from inspect import Signature, isfunction, signature
 from types import EllipsisType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
@@ -262,10 +262,16 @@ def shortened(value: Any) -> str:
     return f"[{', '.join(map(shortened, value))}]" if isinstance(value, list) else repr(value)
 
 
+@cache
+def _signature(kind: type[Op]) -> Signature:
+    """Return the signature of `ref`, which has as many arguments as the operation."""
+    return signature(kind.ref)
+
+
 @lru_cache(maxsize=1 << 16)
 def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]:
     try:
-        signature(op.ref).bind(*inputs)
+        _signature(type(op)).bind(op, *inputs)
     except TypeError:
         raise TypeMismatch(
             f"there must be {op.arity()} arguments",

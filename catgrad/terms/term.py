@@ -107,9 +107,7 @@ def edges(term: Term) -> list[Edge]:
     return [Edge(op, s, t) for op, s, t in zip(term.H.x.table, sources, targets, strict=True)]
 
 
-def substituted(
-    term: Term, image: Callable[[Op, tuple[NdArrayType, ...]], Term | None]
-) -> Term:
+def substituted(term: Term, image: Callable[[Op, tuple[NdArrayType, ...]], Term | None]) -> Term:
     """Replace operations by their images at the types of their operands; those without one stay."""
     types, found = list(term.H.w.table), list[Edge]()
     same: dict[int, int] = {}
@@ -129,7 +127,7 @@ def substituted(
         get = place.__getitem__
         found += [Edge(op, tuple(map(get, ins)), tuple(map(get, outs))) for op, ins, outs in edges(inside)]
     sources, targets = term.s.table.tolist(), term.t.table.tolist()
-    return assemble(types, found, sources, targets) if not same else _merged(types, found, sources, targets, same)
+    return _merged(types, found, sources, targets, same) if same else assemble(types, found, sources, targets)
 
 
 def _merged(

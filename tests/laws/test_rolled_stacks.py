@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda.machine import MACHINE as CUDA
 
+import catgrad
 from catgrad import Dtype, NdArrayType, Task, Term, build, emit, layers, losses, ops, optimisers
 from catgrad.functors import Expand, roll
 from catgrad.learn.adapters import adapters_only
@@ -209,6 +210,53 @@ def test_a_table_has_the_longest_of_stacks_that_overlap():
     counts = {len(names) for names in stacks_of(program, Role.PARAMETER)}
     assert counts == {3, 4}
     assert [layers.count for layers in layers_of(program, Role.PARAMETER)] == [4]
+
+
+def test_updates_are_traced_once_for_all_layers():
+    def traced(count: int) -> int:
+        calls = []
+
+        def put(run, p, dp):
+            calls.append(p)
+            return (p - dp,)
+
+        task = Task(blocks(count), optimisers.Optimiser("counted", put), losses.mse, rolls=True)
+        assert loops_in(task.update_term)
+        return len(calls)
+
+    assert traced(4) == traced(12)
+
+
+def test_parameters_with_equal_optimisers_of_their_own_are_updated_in_a_loop():
+    def own(slot):
+        return optimisers.adamw(0.01, weight_decay=0.1 if slot.type.rank > 1 else 0.0)
+
+    task = Task(blocks(4), optimisers.grouped(own), losses.mse, rolls=True)
+    assert [loop.length for loop in loops_in(task.update_term)] == [4]
+
+
+def test_layers_with_other_updates_are_outside_the_loop():
+    def frozen_first(slot):
+        return optimisers.frozen() if slot.name.startswith("block.0.") else optimisers.sgd(0.1)
+
+    plain = Task(blocks(5), optimisers.grouped(frozen_first), losses.mse)
+    rolled = replace(plain, rolls=True)
+    assert [loop.length for loop in loops_in(rolled.update_term)] == [4]
+    arrays = drawn(rolled.update_term)
+    close(evaluate(rolled.update_term, *arrays), evaluate(plain.update_term, *arrays))
+
+
+def test_files_of_terms_hold_loops_and_emit_what_the_task_does(tmp_path):
+    task = task_of(blocks(4))
+    catgrad.save(task, tmp_path / "deep.catgrad.json")
+    loaded = catgrad.load(tmp_path / "deep.catgrad.json")
+    assert loops_in(loaded.entries["step"].term)
+    sources = [catgrad.emit(model, "numpy").source for model in (task, loaded)]
+    assert sources[0] == sources[1]
+    sources += [
+        catgrad.emit(task, target, roll=rolls).source for target, rolls in (("c", True), ("c", False))
+    ]
+    assert all(catgrad.digest(task) in source for source in sources)
 
 
 def test_small_layers_are_written_out():
