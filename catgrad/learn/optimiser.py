@@ -120,9 +120,14 @@ class Optimiser:
         """Return the optimiser of one parameter."""
         return self if self.choose is None else self.choose(parameter).of(parameter)
 
+    @property
+    def is_constant(self) -> bool:
+        """Tell whether it is `frozen()`."""
+        return self.put is _same_parameter
+
     def is_frozen(self, parameter: Slot) -> bool:
         """Tell whether the optimiser of a parameter is `frozen()`."""
-        return self.of(parameter).put is _same_parameter
+        return self.of(parameter).is_constant
 
     def slots(self, parameter: Slot) -> tuple[Slot, ...]:
         """Return the slots of the state of one parameter, `momentum.<parameter>` and so on."""

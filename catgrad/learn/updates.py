@@ -1,4 +1,4 @@
-"""The optimiser's update mapped over layers, in loops over the parameters that a model reads as rows of tables.
+"""The optimiser's update mapped over layers: loops over the parameters that a model reads as rows of tables.
 
 The update of a layer is traced once, however many there are; numbers of the run, such as rates, before it.
 """
@@ -50,7 +50,7 @@ def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
 
 @dataclass(frozen=True)
 class Updates:
-    """The updates of all parameters: of each its optimiser, its state, itself and its gradient, and their names."""
+    """The updates of all parameters: of each its optimiser, state, value and gradient, with names."""
 
     run: Run
     optimisers: Sequence[Optimiser]
@@ -93,11 +93,13 @@ class Updates:
             yield from zip(column, zip(*(next(new) for _ in of_one[1:]), strict=True), strict=True)
 
     def _equal(self, stack: Sequence[Layer]) -> Iterator[Sequence[Layer]]:
-        """Yield the longest runs of layers that have the same updates, if they are worth a loop."""
+        """Yield the longest runs of layers with the same updates, without parameters that stay constant."""
         ends = [t for t, pair in enumerate(pairwise(stack), 1) if not all(map(self._same, *pair))]
         for start, end in pairwise([0, *ends, len(stack)]):
-            if end - start >= MIN_LAYERS:
-                yield stack[start:end]
+            changing = [k for k in stack[start] if not self.optimisers[k].is_constant]
+            if changing and end - start >= MIN_LAYERS:
+                places = [stack[start].index(k) for k in changing]
+                yield [tuple(layer[place] for place in places) for layer in stack[start:end]]
 
     def _same(self, one: int, other: int) -> bool:
         """Tell whether two parameters have the same update: one optimiser, or the same operations."""

@@ -263,7 +263,7 @@ def shortened(value: Any) -> str:
 
 
 @cache
-def _signature(kind: type[Op]) -> Signature:
+def _signature(kind: Any) -> Signature:
     """Return the signature of `ref`, which has as many arguments as the operation."""
     return signature(kind.ref)
 
@@ -271,7 +271,7 @@ def _signature(kind: type[Op]) -> Signature:
 @lru_cache(maxsize=1 << 16)
 def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]:
     try:
-        _signature(type(op)).bind(op, *inputs)
+        _signature(type(op)).bind(op, *inputs)  # type: ignore[arg-type]  # a class has a hash
     except TypeError:
         raise TypeMismatch(
             f"there must be {op.arity()} arguments",
