@@ -11,6 +11,8 @@ from catgrad.naming import shared_name
 from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
+from catgrad.printing.printer import FunctionPrinter
+from catgrad.printing.statements import FunctionText
 from catgrad.programs.passes import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import TABLES, Port
@@ -19,6 +21,8 @@ from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 from .loops import improved
+from .outline import called, outlined
+from .rows import with_rows
 from .tables import Runs, columns, layout, runs, segments
 
 
@@ -45,13 +49,27 @@ class Joined(Op, register=False):
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables of the templates: statements, the tables in segments, and the layouts of calls."""
     found = runs(program)
-    layouts = {f.name: (layout(f.inputs, found), layout(f.outputs, found)) for f in program.functions}
+    functions, layers = zip(
+        *(with_rows(improved(with_lists(grouped(f, found))), found) for f in program.functions), strict=True
+    )
+    changed = replace(program, functions=tuple(outlined(functions, layers)))
     return {
         "layered": any(found.values()),
-        "layouts": layouts,
-        **statements(backend, program.map(lambda f: improved(with_lists(grouped(f, found))))),
+        "layouts": {f.name: layout(f.inputs, found) for f in program.functions},
+        "called": _called(backend, changed),
+        **statements(backend, changed),
         "segments": {role: [*segments(program.tables.get(role, ()), found[role])] for role in TABLES},
     }
+
+
+def _called(backend: Backend, program: Program) -> dict[str, list[FunctionText]]:
+    """Print the functions of layers, by the first function that calls them."""
+    printed, known = dict[str, list[FunctionText]](), set[str]()
+    for function in program.functions:
+        new = {name: f for name, f in called(function).items() if name not in known}
+        printed[function.name] = [FunctionPrinter(f, backend.dialect).print() for f in new.values()]
+        known.update(new)
+    return printed
 
 
 def grouped(function: Function, runs: Runs) -> Function:

@@ -13,15 +13,17 @@ from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
-from catgrad.types import NdArrayType
+from catgrad.programs.stacks import name_of_layers
+from catgrad.types import NdArrayType, symbols
 
 
 class Run(NamedTuple):
-    """Adjacent arrays of a table, of some equal `layers` with `width` arrays each."""
+    """Adjacent arrays of a table, of some equal `layers` with `width` arrays each, and the name of the layers."""
 
     start: int
     width: int
     layers: int
+    name: str = ""
 
     @property
     def end(self) -> int:
@@ -81,8 +83,10 @@ def _disjoint(found: Iterable[Run], slots: Sequence[Slot]) -> Iterator[Run]:
             if run.end <= len(slots)
             else []
         )
-        if run.start >= end and types and all(len({*column}) == 1 for column in types):
-            yield run
+        alike = all(len({*column}) == 1 and not symbols((*column,)) for column in types)
+        if run.start >= end and types and alike:
+            arrays = [tuple(slots[k].name for k in run.column(j)) for j in range(run.width)]
+            yield run._replace(name=name_of_layers(arrays))
             end = run.end
 
 

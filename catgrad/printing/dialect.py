@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catgrad.ops.scan import Scan
+from catgrad.programs.program import Function
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
@@ -56,7 +57,24 @@ class Literal(Op, register=False):
 
 
 class Layers(Scan, register=False):
-    """A loop over tables: what it reads and fills row by row are lists of arrays."""
+    """A loop over tables: what it reads and fills row by row are lists of arrays, or of rows of arrays."""
+
+
+class Unpack(Op, register=False):
+    """The arrays of a row, a list that is cleared if this `last` reader shall release them one by one."""
+
+    last: bool = False
+
+
+class Pack(Op, register=False):
+    """A row of arrays."""
+
+
+class Call(Op, register=False):
+    """A call of another emitted function, perhaps for its first result `only`."""
+
+    function: Function
+    only: bool = False
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,19 @@ def _over_lists(
     index = printer.namer.fresh("layer")
     block = outer.inside(body, [*carries, *(row(each, index) for each in lists), *constants])
     places = zip(results, (row(each, index) for each in stacks), strict=True)
-    block.places = {v: place for v, place in [*places][::-1] if v in made}
+    block.places = {v: place for v, place in [*places][::-1] if v in made} | _in_place(op, body, carries)
     block.emptied = _emptied(outer, op, body, apply)
     outer.filled.update(filled)
     loop = _loop(outer, op, block, index, operands, carries, (), [*zip(stacks, filled, strict=True)])
     printer.namer = outside
     return replace(loop, kind=op.macro)
+
+
+def _in_place(op: Scan, body: Function, carries: Sequence[str]) -> dict[int, str]:
+    """Return the results that are assigned to carries at once: those of the last operation, if all are."""
+    last, new = body.body[-1].outputs if body.body else (), body.results[: op.carried]
+    in_place = {*body.results} <= {*last} and len({*new}) == len(new)
+    return dict(zip(new, carries, strict=True)) if in_place else {}
 
 
 def _emptied(outer: Lines, op: Scan, body: Function, apply: Apply) -> set[int]:
@@ -122,7 +129,8 @@ def _loop(
     filled = []
     for (name, o), v, text in zip(stacks, body.results[op.carried :], results[op.carried :], strict=True):
         type, assigned = outer.function.types[o], block.places.get(v) == row(name, index)
-        filled.append(Stack(name, "" if assigned else text, printer.shape(type.shape), type))
+        shape = printer.shape(type.shape) if type else ""  # rows are no arrays
+        filled.append(Stack(name, "" if assigned else text, shape, type))
     return Loop(
         index,
         printer.size(op.length),
@@ -131,7 +139,7 @@ def _loop(
         rows=rows,
         lines=lines,
         stacks=tuple(filled),
-        renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
+        renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n and carry != block.places.get(n)),
         simultaneous=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
         always_runs=isinstance(op.length, int) and op.length > 0,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, starmap
+from itertools import accumulate, starmap, takewhile
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from catgrad.errors import OptionError
 from catgrad.naming import Namer
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.scan import Scan
-from catgrad.printing.dialect import ATOM, Dialect, Literal
+from catgrad.printing.dialect import ATOM, Call, Dialect, Literal, Pack, Unpack
 from catgrad.printing.loops import is_large, printed_loop
-from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Part, Statement, brackets
+from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Part, Row, Statement, brackets
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
@@ -46,15 +46,18 @@ class FunctionPrinter:
         places = accumulate((port.rows or 1 for port in function.inputs), initial=0)
         arguments = zip(function.arguments, function.inputs, places, strict=False)
         self.arguments = tuple(starmap(self._argument, arguments))
-        self.sources = symbol_sources([port.type for port in function.inputs])
+        self.sources = self._sources()
         self.symbols = {name: self.namer.fresh(name) for name in self.sources}
 
     def print(self) -> FunctionText:
         """Return the statements, names and shapes of the function."""
         function = self.function
-        lines, results = Lines(self, function, [a.identifier for a in self.arguments]).print()
+        printed = Lines(self, function, [a.identifier for a in self.arguments])
+        lines, results = printed.print()
         read = frozenset(self.sizes_read)  # before the types of arguments are printed, which read all
-        symbols = tuple((self.symbols[name], *source) for name, source in self.sources.items())
+        texts = {v: printed.text[v][0] for v, _ in self.sources.values()}
+        arguments = function.arguments
+        unpacked = tuple(takewhile(lambda line: isinstance(line, Row) and line.kind == "Unpack", lines))
         return FunctionText(
             name=function.name,
             doc=function.doc,
@@ -63,18 +66,37 @@ class FunctionPrinter:
             changes=function.changes,
             own_arguments=tuple(a for a in self.arguments if not a.role.is_table),
             arguments=self.arguments,
-            statements=lines,
+            unpacked=unpacked,
+            statements=lines[len(unpacked) :],
             results=results,
-            symbols=symbols,
-            sizes_read=tuple(entry for entry in symbols if entry[0] in read),
-            shapes={type: self.shape(type.shape) for type in function.argument_types},
+            symbols=tuple(
+                (self.symbols[name], arguments.index(v), axis)
+                for name, (v, axis) in self.sources.items()
+                if v in arguments
+            ),
+            sizes_read=tuple(
+                (self.symbols[name], texts[v], axis)
+                for name, (v, axis) in self.sources.items()
+                if self.symbols[name] in read
+            ),
+            shapes={type: self.shape(type.shape) for type in filter(None, function.argument_types)},
             requirements=tuple((self.size(size), least) for size, least in function.requirements),
         )
+
+    def _sources(self) -> dict[str, tuple[int, int]]:
+        """Find for each symbol an array, among the arguments and those in rows, and an axis whose size it is."""
+        rows = (v for apply in self.function.body if isinstance(apply.op, Unpack) for v in apply.outputs)
+        arrays = [v for v in (*self.function.arguments, *rows) if self.function.types[v]]
+        found = symbol_sources([self.function.types[v] for v in arrays])
+        return {name: (arrays[k], axis) for name, (k, axis) in found.items()}
 
     @property
     def first_argument(self) -> str:
         """The text of the first array, from which a target may infer the device; or nothing."""
-        return self.arguments[0].array if self.arguments else ""
+        arrays = [argument.array for argument in self.arguments if argument.type] or [
+            argument.array for argument in self.arguments
+        ]
+        return arrays[0] if arrays else ""
 
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape in the target's words."""
@@ -99,7 +121,9 @@ class FunctionPrinter:
         # A target may keep the tables elsewhere than in arguments.
         kept = macros.get("kept") if port.role.is_table else None
         identifier = kept(name) if kept else self.namer.fresh(name)
-        array = macros["row"](identifier, 0) if port.rows else identifier
+        row = macros["row"]
+        array = identifier if self.function.types[value] else row(identifier, 0)
+        array = row(array, 0) if port.rows else array
         return Argument(identifier, name, self.function.types[value], port.role, array, place)
 
 
@@ -121,6 +145,7 @@ class Lines:
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
         self.last_reader = {value: apply for apply in function.body for value in apply.inputs}
         self.filled: set[int] = set()  # lists that loops fill
+        self.borrowed: set[int] = set()  # arrays of rows that are read again
         self.places: dict[int, str] = {}  # of each value that is assigned to a row of a list: the row
         self.emptied: set[int] = (
             set()
@@ -137,10 +162,13 @@ class Lines:
 
     def _apply(self, apply: Apply) -> None:
         op, inputs, outputs = apply
+        if isinstance(op, (Pack, Unpack)):
+            self._row(apply)
+            return
         operands = [self._operand(op, i, value) for i, value in enumerate(inputs)]
         types = tuple(filter(None, (self.function.types[value] for value in outputs)))
         macro = self.dialect.macros[op.macro]
-        expression = macro(self.printer, op, types[0], *operands)
+        expression = macro(self.printer, op, types[0] if types else None, *operands)
         size = 1 + sum(self.text[value][2] for value in inputs)
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
         if len(outputs) == 1 and outputs[0] not in self.places and self._goes_inline(op, outputs[0], short):
@@ -149,7 +177,19 @@ class Lines:
             return
         targets = self.assigned(outputs, [self.preferred_name(op, value, inputs) for value in outputs])
         self._read(inputs)
-        self.lines.append(Statement(targets, expression, types))
+        self.lines.append(Statement(targets, expression, () if isinstance(op, Call) else types))
+
+    def _row(self, apply: Apply) -> None:
+        """Print a line that packs arrays into a row, or unpacks a row."""
+        op, inputs, outputs = apply
+        targets = self.assigned(outputs, [self.preferred_name(op, value, inputs) for value in outputs])
+        self._read(inputs)
+        texts = tuple(self.text[value][0] for value in inputs)
+        if isinstance(op, Unpack):
+            self.lines.append(Row(texts[0], targets, op.macro, op.last))
+            self.borrowed.update(() if op.last else outputs)
+        else:
+            self.lines.append(Row(targets[0], texts, op.macro))
 
     def _nested(self, op: Nested, apply: Apply) -> None:
         operands = [self.text[value][0] for value in apply.inputs]
@@ -186,13 +226,20 @@ class Lines:
         self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
 
     def _with_releases(self) -> tuple[Line, ...]:
-        """Liveness: mark in each line the large arrays that it reads for the last time."""
+        """Liveness: mark in each line the large arrays that it reads for the last time.
+
+        The last line of a function that computes anything releases none, nor do those after it.
+        """
         arguments, types = self.function.arguments, self.function.types
-        kept = self._variables(self.function.results)
+        kept = self._variables(self.function.results) | self.borrowed
+        is_whole = self.function is self.printer.function
+        computing = [k for k, line in enumerate(self.lines) if not (is_whole and isinstance(line, Row))]
+        end = max(computing, default=0) if is_whole else len(self.lines)
         released: dict[int, tuple[list[str], list[str]]] = {}
         for value, line in sorted(self.last_read.items()):
             is_row = value in arguments
-            if value not in kept and is_large(types[value]) and is_row == (value in self.emptied):
+            is_last = value not in kept and line < end
+            if is_last and is_large(types[value]) and is_row == (value in self.emptied):
                 released.setdefault(line, ([], []))[is_row].append(self.text[value][0])
         lines = list(self.lines)
         for i, (names, rows) in released.items():

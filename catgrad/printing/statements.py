@@ -27,6 +27,18 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Row:
+    """One line that makes a list of arrays (`Pack`), or assigns its arrays (`Unpack`) and perhaps clears it."""
+
+    name: str
+    arrays: tuple[str, ...]
+    kind: str
+    last: bool = False
+    released: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Stack:
     """An array that a loop fills: its name, the expression for a row in each iteration, and its shape.
 
@@ -81,7 +93,7 @@ class Branch:
     kind: str = "Cond"
 
 
-Line = Statement | Loop | Branch
+Line = Statement | Row | Loop | Branch
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,8 @@ class FunctionText:
     """A function as data for templates.
 
     `symbols` has each size read at run time: identifier, position of an argument, axis.
-    `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
+    `sizes_read` are those of them the statements mention: identifier, array, axis. Lines that unpack rows of
+    arguments come first, in `unpacked`. `requirements` are expressions of sizes, with the
     least value of each. The arguments are those of `tables`, then `own_arguments`; `changes` are the tables
     of which it returns new values.
     """
@@ -116,10 +129,11 @@ class FunctionText:
     changes: tuple[Role, ...]
     own_arguments: tuple[Argument, ...]
     arguments: tuple[Argument, ...]
+    unpacked: tuple[Line, ...]
     statements: tuple[Line, ...]
     results: tuple[str, ...]
     symbols: tuple[tuple[str, int, int], ...]
-    sizes_read: tuple[tuple[str, int, int], ...]
+    sizes_read: tuple[tuple[str, str, int], ...]
     shapes: Mapping[NdArrayType, str]
     requirements: tuple[tuple[str, int], ...] = ()
 

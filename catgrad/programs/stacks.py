@@ -69,6 +69,11 @@ def stacks_of(program: Program, table: Role) -> Iterable[Names]:
     return found
 
 
+def name_of_layers(arrays: Sequence[Names]) -> str:
+    """Return the name of layers with these arrays; that of others is `layer`."""
+    return _names(arrays)[0] if all(map(layer_parts, arrays)) else "layer"
+
+
 def _names(arrays: Sequence[Names]) -> tuple[str, Names]:
     """Name layers by the last words before their number that all arrays share, and members by the others."""
     parts = [*filter(None, map(layer_parts, arrays))]
