@@ -15,7 +15,7 @@ from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import FunctionText
 from catgrad.programs.passes import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.ports import TABLES, Port
+from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Apply, Function, Nested, Program
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
@@ -23,7 +23,7 @@ from catgrad.types import NdArrayType
 from .loops import improved
 from .outline import called, outlined
 from .rows import with_rows
-from .tables import Runs, columns, layout, runs, segments
+from .tables import Runs, columns, layout, moments, runs, segments
 
 
 class Row(Op, register=False):
@@ -58,8 +58,19 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
         "layouts": {f.name: layout(f.inputs, found) for f in program.functions},
         "called": _called(backend, changed),
         **statements(backend, changed),
-        "segments": {role: [*segments(program.tables.get(role, ()), found[role])] for role in TABLES},
+        **_tables(program, found),
     }
+
+
+def _tables(program: Program, found: Runs) -> dict[str, Any]:
+    """Return the tables in segments, the state without what each parameter has, and the names of that."""
+    slots = {role: program.tables.get(role, ()) for role in TABLES}
+    parameters, state = slots[Role.PARAMETER], slots[Role.STATE]
+    names = moments(parameters, state)
+    divided = {role: [*segments(slots[role], found[role])] for role in TABLES}
+    if names:
+        divided[Role.STATE] = [*segments(state[: len(state) - len(names) * len(parameters)], ())]
+    return {"segments": divided, "moments": names}
 
 
 def _called(backend: Backend, program: Program) -> dict[str, list[FunctionText]]:

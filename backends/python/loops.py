@@ -9,6 +9,7 @@ from catgrad.printing.dialect import Layers, Literal
 from catgrad.programs.passes import prune, share
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 
 Values = tuple[int, ...]
 Condition = Callable[[Op], bool]
@@ -77,7 +78,7 @@ def improved(function: Function, stays: Condition = is_literal, repeats: Conditi
 
 
 def _without_invariants(function: Function, stays: Condition) -> Function:
-    """Move loop invariants out of loops."""
+    """Move loop invariants out of loops, but for constants that they only return."""
     types, names, body = list(function.types), dict(function.names), list[Apply]()
     for apply in function.body:
         loop = Loop.of(apply)
@@ -96,7 +97,8 @@ def _without_invariants(function: Function, stays: Condition) -> Function:
                 names |= {outside[v]: inside.names[v]} if v in inside.names else {}
             outer = (tuple(outside[v] for v in side) for side in (each.inputs, each.outputs))
             body.append(Apply(each.op, *outer))
-            rest += [each] if stays(each.op) else []
+            is_only_returned = isinstance(each.op, Constant) and {*each.outputs} <= {*inside.results}
+            rest += [each] if stays(each.op) or is_only_returned else []
         known = {v for each in rest for v in each.outputs}.union(inside.arguments)
         new = [v for v in outside if v in _read(rest, inside.results) - known]
         inside = replace(inside, arguments=(*inside.arguments, *new), body=tuple(rest))

@@ -134,6 +134,17 @@ def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
         yield Segment(tuple((slot.name, slot.type) for slot in slots[done:]))
 
 
+def moments(parameters: Sequence[Slot], state: Sequence[Slot]) -> tuple[str, ...]:
+    """Return the names of the arrays of state that each parameter has at the end of the table, all in order."""
+    if len(parameters) < 2:
+        return ()
+    ends = f".{parameters[0].name}"
+    found = [slot.name.removesuffix(ends) for slot in state if slot.name.endswith(ends)]
+    expected = [(f"{moment}.{slot.name}", slot.type) for slot in parameters for moment in found]
+    is_state = found and [(slot.name, slot.type) for slot in state[-len(expected) :]] == expected
+    return tuple(found) if is_state else ()
+
+
 def _numbered(names: Sequence[str]) -> tuple[str, range] | None:
     """Return names that differ in one number, as a pattern with `{}` and the range of numbers, or None."""
     every = [re.split(r"(\d+)", name) for name in names]
