@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim
 from catgrad.printing.dialect import Call, Pack, Unpack
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Apply, Function, Nested
@@ -38,7 +38,7 @@ Place = tuple[int, int]
 
 
 def outlined(functions: Sequence[Function], layers: Sequence[Mapping[int, str]]) -> list[Function]:
-    """Replace the bodies of loops over layers of tables by calls; `layers` names those of rows, by function."""
+    """Replace the bodies of loops over layers of tables by calls; `layers` has the names of rows' layers."""
     found: dict[Place, Function] = {}
     for i, (function, own) in enumerate(zip(functions, layers, strict=True)):
         names = _names(function)
@@ -90,7 +90,9 @@ def _numbered(function: Function, known: dict[Any, int]) -> tuple[int, ...]:
         read = tuple(number[v] for v in inputs)
         same: Any = id(op) if isinstance(op, (Nested, Call)) else op
         for k, v in enumerate(outputs):
-            number[v] = known.setdefault((same, tuple(sorted(read)) if op.commutative else read, k), len(known))
+            number[v] = known.setdefault(
+                (same, tuple(sorted(read)) if op.commutative else read, k), len(known)
+            )
     return tuple(number[v] for v in function.results)
 
 
@@ -126,7 +128,8 @@ def _is_worth_a_function(loop: Loop) -> bool:
     own = [each for each in body.body if not isinstance(each.op, (Pack, Unpack))]
     rows = [v for each in body.body if isinstance(each.op, Unpack) for v in each.outputs]
     arrays = [body.types[v] for v in (*body.arguments, *rows) if body.types[v]]
-    told = {min(size.symbols) for type in arrays for size in type.shape if _is_symbol(size)}
+    sizes = (size for type in arrays for size in type.shape if isinstance(size, Dim))
+    told = {min(size.symbols) for size in sizes if size == Dim(min(size.symbols))}
     new = {*body.results}.difference(body.arguments)
     return (
         len(own) >= MIN_OPERATIONS
@@ -134,10 +137,6 @@ def _is_worth_a_function(loop: Loop) -> bool:
         and told.issuperset(symbols(tuple(filter(None, body.types))))
         and len(new) == len(body.results)
     )
-
-
-def _is_symbol(size: Size) -> bool:
-    return isinstance(size, Dim) and size == Dim(min(size.symbols))
 
 
 def _phase(function: Function, loop: Loop) -> str:

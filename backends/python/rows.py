@@ -1,4 +1,4 @@
-"""Rows of layers: loops read and fill one list for each layer, an array of structs, not a list for each array."""
+"""Rows of layers: loops read and fill a list for each layer, as an array of structs, not one for each array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from catgrad.printing.dialect import Pack, Unpack
-from catgrad.printing.loops import is_large
+from catgrad.printing.releases import is_large
 from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -190,7 +190,9 @@ class _Grouping:
         """Return the arrays in the body of rows that a loop reads, by place, and those of other lists."""
         read: dict[int, dict[int, int]] = {}
         others: dict[int, int] = {}
-        for outer, v in zip(*(loop.op.parts(side)[1] for side in (loop.inputs, loop.body.arguments)), strict=True):
+        for outer, v in zip(
+            *(loop.op.parts(side)[1] for side in (loop.inputs, loop.body.arguments)), strict=True
+        ):
             rows, place = self.places.get(outer, (-1, 0))
             if rows < 0 or outer in self.listed or place in read.get(rows, ()):
                 others[v] = outer
@@ -199,7 +201,7 @@ class _Grouping:
         return read, others
 
     def _filled(self, loop: Loop, layer: str) -> Iterator[tuple[Values, *tuple[str, ...]]]:
-        """Yield lists that a loop fills as rows, with names of rows and layer; without for one that is alone."""
+        """Yield lists that a loop fills as rows, with names of rows and layer; one alone has none."""
         rest = dict(loop.filled)
         for columns, *names in self.wanted:
             if {*columns} <= rest.keys() and len({*columns}) == len(columns):

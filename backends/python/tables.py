@@ -12,13 +12,13 @@ from catgrad.naming import shared_name
 from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
-from catgrad.terms.state import Slot
 from catgrad.programs.stacks import name_of_layers
+from catgrad.terms.state import Slot
 from catgrad.types import NdArrayType, symbols
 
 
 class Run(NamedTuple):
-    """Adjacent arrays of a table, of some equal `layers` with `width` arrays each, and the name of the layers."""
+    """Adjacent arrays of a table: some equal `layers` of a name, with `width` arrays each."""
 
     start: int
     width: int
@@ -135,7 +135,7 @@ def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
 
 
 def moments(parameters: Sequence[Slot], state: Sequence[Slot]) -> tuple[str, ...]:
-    """Return the names of the arrays of state that each parameter has at the end of the table, all in order."""
+    """Return the names of what each parameter has at the end of the state, all in order."""
     if len(parameters) < 2:
         return ()
     ends = f".{parameters[0].name}"

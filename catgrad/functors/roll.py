@@ -258,7 +258,10 @@ class _Roller:
         names = {wire: shared_name(each) for wire, each in given.items() if all(each)}
         words = zip(*(name.split(".") for name in names.values()), strict=False)
         layer = ".".join(first for first, *_ in takewhile(lambda each: len({*each}) == 1, words)) or "layer"
-        for role, wires in (("x", run.carries), ("out", run.carries.values())):
+        # What a loop over gradients carries, such as the sum of their squares, is no cotangent.
+        layer = layer.removeprefix("d_")
+        roles = ("total", "total") if any(name.startswith("d_") for name in names.values()) else ("x", "out")
+        for role, wires in zip(roles, (run.carries, run.carries.values()), strict=True):
             for wire, name in zip(wires, numbered(f"{layer}.{role}", len(run.carries)), strict=True):
                 names.setdefault(wire, name)
         return names | {w: names.get(w, f"{layer}.stream") for w in run.rows if w[0] in self.streams}

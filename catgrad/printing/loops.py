@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from catgrad.dims import numbers
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import Layers
+from catgrad.printing.releases import is_large
 from catgrad.printing.statements import Loop, Stack
 from catgrad.programs.program import Apply, Function, Nested
-from catgrad.types import NdArrayType, symbols
+from catgrad.types import NdArrayType
 
 if TYPE_CHECKING:
     from catgrad.printing.printer import Lines
-
-LARGE = 2**16
-"""Elements of an array that is released after its last use."""
 
 Rows = tuple[tuple[str, str, NdArrayType], ...]
 
@@ -139,16 +135,9 @@ def _loop(
         rows=rows,
         lines=lines,
         stacks=tuple(filled),
-        renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n and carry != block.places.get(n)),
+        renewed=tuple(
+            (carry, text) for v, n, carry, text in renewals if v != n and carry != block.places.get(n)
+        ),
         simultaneous=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
         always_runs=isinstance(op.length, int) and op.length > 0,
     )
-
-
-@lru_cache(maxsize=1 << 12)
-def is_large(type: NdArrayType | None) -> bool:
-    """Tell whether an array is worth releasing before a function ends, estimating symbolic sizes as 16."""
-    if type is None:
-        return False
-    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
-    return elements >= LARGE

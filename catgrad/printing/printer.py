@@ -17,13 +17,15 @@ from catgrad.naming import Namer
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import ATOM, Call, Dialect, Literal, Pack, Unpack
-from catgrad.printing.loops import is_large, printed_loop
+from catgrad.printing.loops import printed_loop
+from catgrad.printing.releases import is_large, postponed
 from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Part, Row, Statement, brackets
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 
-MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
+MOST_OPERATIONS, MOST_CHARACTERS = 6, 60
 """Limits of an expression inside another; a larger one gets a line and a name of its own."""
 
 FIRST_ELEMENT = 40
@@ -84,7 +86,7 @@ class FunctionPrinter:
         )
 
     def _sources(self) -> dict[str, tuple[int, int]]:
-        """Find for each symbol an array, among the arguments and those in rows, and an axis whose size it is."""
+        """Find for each symbol an array, of the arguments or in rows, and an axis whose size it is."""
         rows = (v for apply in self.function.body if isinstance(apply.op, Unpack) for v in apply.outputs)
         arrays = [v for v in (*self.function.arguments, *rows) if self.function.types[v]]
         found = symbol_sources([self.function.types[v] for v in arrays])
@@ -141,7 +143,8 @@ class Lines:
         self.lines: list[Line] = []
         # Of each value: those whose variables its text mentions.
         self.mentions = {value: frozenset([value]) for value in function.arguments}
-        self.last_read: dict[int, int] = {}  # of each variable's value: the line
+        self.made: dict[int, int] = {}  # of each variable's value: the line
+        self.last_read: dict[int, int] = {}
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
         self.last_reader = {value: apply for apply in function.body for value in apply.inputs}
         self.filled: set[int] = set()  # lists that loops fill
@@ -215,6 +218,7 @@ class Lines:
         targets = tuple(self.places.get(v) or fresh(name) for v, name in zip(values, preferred, strict=True))
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
         self.stems |= zip(values, preferred, strict=True)
+        self.made |= dict.fromkeys(values, len(self.lines))
         self.mentions |= {value: frozenset([value]) for value in values}
         return targets
 
@@ -226,20 +230,16 @@ class Lines:
         self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
 
     def _with_releases(self) -> tuple[Line, ...]:
-        """Liveness: mark in each line the large arrays that it reads for the last time.
-
-        The last line of a function that computes anything releases none, nor do those after it.
-        """
+        """Mark in lines the large arrays that no later line reads."""
         arguments, types = self.function.arguments, self.function.types
         kept = self._variables(self.function.results) | self.borrowed
-        is_whole = self.function is self.printer.function
-        computing = [k for k, line in enumerate(self.lines) if not (is_whole and isinstance(line, Row))]
-        end = max(computing, default=0) if is_whole else len(self.lines)
         released: dict[int, tuple[list[str], list[str]]] = {}
-        for value, line in sorted(self.last_read.items()):
+        last_read = {v: line for v, line in self.last_read.items() if v not in kept and is_large(types[v])}
+        if self.function is self.printer.function:
+            last_read = postponed(last_read, self.made, types, self.lines)
+        for value, line in sorted(last_read.items()):
             is_row = value in arguments
-            is_last = value not in kept and line < end
-            if is_last and is_large(types[value]) and is_row == (value in self.emptied):
+            if is_row == (value in self.emptied):
                 released.setdefault(line, ([], []))[is_row].append(self.text[value][0])
         lines = list(self.lines)
         for i, (names, rows) in released.items():
@@ -262,4 +262,6 @@ class Lines:
     def preferred_name(self, op: Op, value: int, operands: Sequence[int]) -> str:
         """Return the name of a value, or one for what the operation computes."""
         named = self.function.names
+        if isinstance(op, Constant) and self.uses[value] > 1:  # perhaps under several names
+            return "zeros" if op.value == 0 else "ones" if op.value == 1 else "filled"
         return named.get(value) or op.result_name(*(named.get(operand, "") for operand in operands))

@@ -28,7 +28,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Row:
-    """One line that makes a list of arrays (`Pack`), or assigns its arrays (`Unpack`) and perhaps clears it."""
+    """One line that makes a list of arrays (`Pack`), or assigns them and perhaps clears it (`Unpack`)."""
 
     name: str
     arrays: tuple[str, ...]
