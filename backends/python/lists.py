@@ -52,7 +52,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     functions, layers = zip(
         *(with_rows(improved(with_lists(grouped(f, found))), found) for f in program.functions), strict=True
     )
-    changed = replace(program, functions=tuple(outlined(functions, layers)))
+    changed = replace(program, functions=tuple(outlined(functions, layers, backend.dialect.reserved)))
     return {
         "layered": any(found.values()),
         "layouts": {f.name: layout(f.inputs, found) for f in program.functions},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from catgrad.dims import Dim
+from catgrad.naming import Namer
 from catgrad.printing.dialect import Call, Pack, Unpack
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Apply, Function, Nested
@@ -37,7 +38,9 @@ Place = tuple[int, int]
 """The places of a function in a program, and of a loop in the function."""
 
 
-def outlined(functions: Sequence[Function], layers: Sequence[Mapping[int, str]]) -> list[Function]:
+def outlined(
+    functions: Sequence[Function], layers: Sequence[Mapping[int, str]], reserved: Iterable[str]
+) -> list[Function]:
     """Replace the bodies of loops over layers of tables by calls; `layers` has the names of rows' layers."""
     found: dict[Place, Function] = {}
     for i, (function, own) in enumerate(zip(functions, layers, strict=True)):
@@ -46,7 +49,8 @@ def outlined(functions: Sequence[Function], layers: Sequence[Mapping[int, str]])
             loop, here = Loop.of(apply), {own[v] for v in (*apply.inputs, *apply.outputs) if v in own}
             if loop and here and _is_worth_a_function(loop):
                 found[i, k] = _function(loop, _phase(function, loop), min(here), names)
-    chosen = _chosen(found, [function.name for function in functions])
+    owners = [function.name for function in functions]
+    chosen = _chosen(found, owners, Namer((*reserved, *owners)))
     return [
         replace(f, body=tuple(_calling(apply, chosen.get((i, k))) for k, apply in enumerate(f.body)))
         for i, f in enumerate(functions)
@@ -62,7 +66,7 @@ def _names(function: Function) -> dict[int, str]:
     return names
 
 
-def _chosen(found: Mapping[Place, Function], owners: Sequence[str]) -> dict[Place, Function]:
+def _chosen(found: Mapping[Place, Function], owners: Sequence[str], namer: Namer) -> dict[Place, Function]:
     """Choose one function for equal ones, and for one that returns the first result only.
 
     Different ones of one name have those of their callers before it.
@@ -75,7 +79,7 @@ def _chosen(found: Mapping[Place, Function], owners: Sequence[str]) -> dict[Plac
         equal = [f for numbers, f in alike if values in (numbers, numbers[:1])]
         if not equal:
             name = f"{owners[place[0]]}_{each.name}" if alike else each.name
-            equal = [replace(each, name=name)]
+            equal = [replace(each, name=namer.fresh(name))]
             alike.append((values, equal[0]))
         chosen[place] = equal[0]
     return chosen

@@ -1,4 +1,4 @@
-"""Rows of layers: loops read and fill a list for each layer, as an array of structs, not one for each array."""
+"""Rows of layers: loops read and fill a list for each layer, as an array of structs."""
 
 from __future__ import annotations
 

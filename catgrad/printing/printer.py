@@ -21,7 +21,7 @@ from catgrad.printing.loops import printed_loop
 from catgrad.printing.releases import is_large, postponed
 from catgrad.printing.statements import Argument, Branch, FunctionText, Line, Part, Row, Statement, brackets
 from catgrad.programs.ports import Port
-from catgrad.programs.program import Apply, Function, Nested, symbol_sources
+from catgrad.programs.program import Apply, Function, Nested, applications, symbol_sources
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 
@@ -43,7 +43,8 @@ class FunctionPrinter:
                 f"it is {function.name!r}",
                 "choose another name",
             )
-        self.namer = Namer(dialect.reserved)
+        called = {each.op.function.name for each in applications(function) if isinstance(each.op, Call)}
+        self.namer = Namer(dialect.reserved | called)
         self.sizes_read: set[str] = set()
         places = accumulate((port.rows or 1 for port in function.inputs), initial=0)
         arguments = zip(function.arguments, function.inputs, places, strict=False)
