@@ -42,8 +42,7 @@ def uniform(seed, counter, stream, shape, dtype):
 
 def init(seed):
     """Initial values of the parameters."""
-    noise = uniform(seed, 0, 2538255517, (4, 3), np.float32)  # f32[4,3]
-    linear_weight = -0.5 + noise  # f32[4,3]
+    linear_weight = -0.5 + uniform(seed, 0, 2538255517, (4, 3), np.float32)  # f32[4,3]
     return [linear_weight]
 
 

@@ -20,9 +20,7 @@ PARAMETERS = {
 }
 # S: shape and dtype of each array of the optimiser's state, in the order in which functions take and return them.
 STATE = {
-    "momentum.0.weight": ((4, 5), np.float32),
-    "momentum.1.bias": ((5,), np.float32),
-    "momentum.3.weight": ((5, 3), np.float32),
+    **{f"{moment}.{name}": slot for name, slot in PARAMETERS.items() for moment in ["momentum"]},
 }
 
 
@@ -63,19 +61,16 @@ def init_state(seed):
 
 def init(seed):
     """Initial values of the parameters."""
-    noise = uniform(seed, 0, 3378657847, (4, 5), np.float32)  # f32[4,5]
-    layer_0_weight = -0.5 + noise  # f32[4,5]
+    layer_0_weight = -0.5 + uniform(seed, 0, 3378657847, (4, 5), np.float32)  # f32[4,5]
     layer_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
-    noise_1 = uniform(seed, 0, 1206730196, (5, 3), np.float32)  # f32[5,3]
-    layer_3_weight = -0.4472136 + 0.8944272 * noise_1  # f32[5,3]
+    layer_3_weight = -0.4472136 + 0.8944272 * uniform(seed, 0, 1206730196, (5, 3), np.float32)  # f32[5,3]
     return [layer_0_weight, layer_1_bias, layer_3_weight]
 
 
 def predict(layer_0_weight, layer_1_bias, layer_3_weight, x):
     """P × X → Ŷ: the model's output."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
-    maximum = np.maximum(layer_0_out + layer_1_bias, 0)  # f32[batch,5]
-    y_hat = maximum @ layer_3_weight  # f32[batch,3]
+    y_hat = np.maximum(layer_0_out + layer_1_bias, 0) @ layer_3_weight  # f32[batch,3]
     return [y_hat]
 
 
@@ -83,8 +78,7 @@ def loss(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
     """P × X × Y → R: the loss between the output and y."""
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
-    maximum = np.maximum(layer_0_out + layer_1_bias, 0)  # f32[batch,5]
-    y_hat = maximum @ layer_3_weight  # f32[batch,3]
+    y_hat = np.maximum(layer_0_out + layer_1_bias, 0) @ layer_3_weight  # f32[batch,3]
     loss = np.square(y_hat - y).sum() / np.float32(3 * batch)  # f32[]
     return [loss]
 

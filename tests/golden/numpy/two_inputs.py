@@ -59,8 +59,7 @@ def rev_p(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
     y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
     square = np.square(x_1)  # f32[batch,4]
     y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
-    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
-    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    d_weight = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0)) + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
     return [d_weight]
 
 
@@ -76,9 +75,8 @@ def grads(weight, x_0, x_1, y_0, y_1):
     loss = np.square(difference).sum() / count + np.square(difference_1).sum() / count  # f32[]
     quotient = np.float32(2) / count  # f32[]
     d_y_hat_0 = quotient * difference  # f32[batch,3]
-    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
     d_y_hat_1 = quotient * difference_1  # f32[batch,3]
-    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    d_weight = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0)) + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
     return [loss, d_weight]
 
 
@@ -100,9 +98,8 @@ def step(weight, x_0, x_1, y_0, y_1):
     loss = np.square(difference).sum() / count + np.square(difference_1).sum() / count  # f32[]
     quotient = np.float32(2) / count  # f32[]
     d_y_hat_0 = quotient * difference  # f32[batch,3]
-    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
     d_y_hat_1 = quotient * difference_1  # f32[batch,3]
-    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    d_weight = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0)) + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
     new_weight = weight - 0.1 * d_weight  # f32[4,3]
     return [loss, new_weight]
 
