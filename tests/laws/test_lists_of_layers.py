@@ -132,6 +132,23 @@ def test_sources_do_not_grow_with_depth(name, target):
     assert abs(long - short) <= 30
 
 
+@PYTHON
+def test_a_layer_is_a_function_of_few_arguments(target):
+    functions = {
+        node.name: node
+        for node in ast.parse(emit(char_gpt(4), target).source).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    for name in ("block_init", "block_forward", "block_reverse", "block_update"):
+        assert len(functions[name].args.args) <= 8
+    called = {
+        node.func.id
+        for node in ast.walk(functions["predict"])
+        if isinstance(node, ast.Call) and hasattr(node.func, "id")
+    }
+    assert "block_forward" in called
+
+
 def test_a_loop_needs_no_more_memory_than_its_layers_written_out():
     task, peaks = char_gpt(4), []
     x, y = (np.tile(each, (200, 1)) for each in characters())

@@ -20,7 +20,7 @@ PARAMETERS = {
 }
 # S: shape and dtype of each array of the optimiser's state, in the order in which functions take and return them.
 STATE = {
-    **{f"{moment}.{name}": slot for name, slot in PARAMETERS.items() for moment in ["momentum"]},
+    **{f"momentum.{name}": slot for name, slot in PARAMETERS.items()},
 }
 
 
