@@ -47,7 +47,7 @@ SUFFIXES = {Role.STATE: ".state", Role.BUFFER: ".buffers"}
 def with_rows(function: Function, runs: Runs) -> tuple[Function, Mapping[int, str]]:
     """Replace the lists of equal layers that a function takes, returns, or saves between its loops.
 
-    Return the names of layers too, of rows of tables.
+    Return the names of layers too, of rows of tables, but for gradients that it takes.
     """
     grouping = _Grouping(function, runs)
     arguments, inputs = grouping.taken()
@@ -58,7 +58,8 @@ def with_rows(function: Function, runs: Runs) -> tuple[Function, Mapping[int, st
     changed = replace(function, arguments=arguments, inputs=inputs, results=results, outputs=outputs)
     types, names = tuple(grouping.types), grouping.names
     changed = _marked(replace(changed, body=tuple(grouping.body), types=types, names=names))
-    ends = {*arguments, *results}
+    read = (v for v, port in zip(arguments, inputs, strict=True) if port.role is not Role.GRADIENT)
+    ends = {*read, *results}
     return changed, {v: name for v, name in grouping.layers.items() if v in ends}
 
 
