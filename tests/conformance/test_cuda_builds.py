@@ -89,6 +89,14 @@ def test_nvcc_builds_without_warnings_and_kernels_stay_in_registers(name, tmp_pa
     assert [each for each in kernels if each[1:] != ("0", "0", "0")] == []
 
 
+def body_of(text, name):
+    """Return the text of a kernel, and of the parts of it that are functions."""
+    body = text.split(f" {name}(", 1)[1].partition("\n}\n")[0]
+    parts = re.findall(r"__forceinline__ void (\w+)\(", text)
+    called = [part for part in parts if part != name and re.search(rf"\b{part}\(", body)]
+    return body + "".join(body_of(text, part) for part in called)
+
+
 @pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_nvcc_builds_every_example(name, others, tmp_path):
@@ -100,8 +108,7 @@ def test_nvcc_builds_every_example(name, others, tmp_path):
     assert [each for each in kernels if each[2:] != ("0", "0")] == []
     for mangled in {kernel for kernel, stack, _, _ in kernels if stack != "0"}:
         length, rest = re.match(r"_Z(?:N.*?E)?(\d+)(\w+)", mangled).groups()
-        body = text.split(f" {rest[: int(length)]}(", 1)[1].partition("\n}\n")[0]
-        assert LOCAL_ARRAYS.search(body), mangled
+        assert LOCAL_ARRAYS.search(body_of(text, rest[: int(length)])), mangled
 
 
 def test_tiles_are_stored_as_16_bytes(tmp_path):
