@@ -117,7 +117,7 @@ def test_products_of_many_tiles_or_few_terms_stay_whole(name):
 
 
 def test_parts_are_added_up_where_the_sum_is_read():
-    """In a loop over layers, a gradient was stored: another product came between it and the update."""
+    """Store no gradient in a loop over layers, where another product comes between it and the update."""
 
     def step(w, x, dy):
         gradient = Contract((2, 0), (2, 1), (0, 1))(x, dy)
