@@ -55,7 +55,7 @@ class FunctionPrinter:
     def print(self) -> FunctionText:
         """Return the statements, names and shapes of the function."""
         function = self.function
-        printed = Lines(self, function, [a.identifier for a in self.arguments])
+        printed = Lines(self, function, [a.identifier for a in self.arguments], postpones=True)
         lines, results = printed.print()
         read = frozenset(self.sizes_read)  # before the types of arguments are printed, which read all
         texts = {v: printed.text[v][0] for v, _ in self.sources.values()}
@@ -131,10 +131,20 @@ class FunctionPrinter:
 
 
 class Lines:
-    """Print straight-line code: a function's, or that of a block within it, with its arguments' texts."""
+    """Print straight-line code: a function's, or that of a block within it, with its arguments' texts.
 
-    def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
+    It releases arrays where they were last read, or `postpones` that while memory does not grow by it.
+    """
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        function: Function,
+        arguments: Sequence[str],
+        postpones: bool = False,
+    ) -> None:
         self.printer, self.function, self.dialect = printer, function, printer.dialect
+        self.postpones = postpones
         self.uses = function.uses()
         self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
         for value, text in zip(function.arguments, arguments, strict=True):
@@ -236,7 +246,7 @@ class Lines:
         kept = self._variables(self.function.results) | self.borrowed
         released: dict[int, tuple[list[str], list[str]]] = {}
         last_read = {v: line for v, line in self.last_read.items() if v not in kept and is_large(types[v])}
-        if self.function is self.printer.function:
+        if self.postpones:
             last_read = postponed(last_read, self.made, types, self.lines)
         for value, line in sorted(last_read.items()):
             is_row = value in arguments
