@@ -64,10 +64,29 @@ extern "C" int add(const float *x, int count, float *sum) {
     return cudaGetLastError();
 }
 
-/* C = A . B of 64 x 128, with the fragments of A from global memory, and B from shared memory. */
+/* Adds the products of two terms in registers by those in shared memory to the sums. */
+template <class T>
+__device__ __forceinline__ void multiply_half(float (&sums)[64], const unsigned (&left)[4][4], const unsigned char *tile, int first) {
+    const uint64_t b = describe_tile(tile, sizeof(T) == 4 ? 16 : BOX_BYTES, 1024);
+#pragma unroll
+    for (int i = first; i < first + 2; i++) {
+        if constexpr (std::is_same<T, float>::value) {
+            multiply_warpgroup_tf32_128_registers(sums, left[i], b + 2 * i, i > first);
+        } else if constexpr (std::is_same<T, __half>::value) {
+            multiply_warpgroup_f16_128_registers<1>(sums, left[i], b + 128 * i, i > first);
+        } else {
+            multiply_warpgroup_bf16_128_registers<1>(sums, left[i], b + 128 * i, i > first);
+        }
+    }
+    commit_products();
+}
+
+/* C = A . B of 64 x 128, with the fragments of A from global memory, and B from shared memory.
+ *
+ * The sums of the first half of the terms are read while those of the second are in flight. */
 template <class T>
 __global__ void __launch_bounds__(128, 1) multiply_fragments(const unsigned *a, const __grid_constant__ CUtensorMap b_map, float *c) {
-    constexpr int TERMS = ROW_BYTES / sizeof(T), WORDS = 32;  // of a row
+    constexpr int WORDS = 32;  // of a row
     extern __shared__ __align__(1024) unsigned char tile[];
     __shared__ uint64_t barrier;
     if (threadIdx.x == 0) {
@@ -84,7 +103,7 @@ __global__ void __launch_bounds__(128, 1) multiply_fragments(const unsigned *a, 
     __syncthreads();
     wait_for_phase(&barrier, 0);
     const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
-    float sums[64];
+    float sums[2][64];
     unsigned left[4][4];
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
@@ -92,22 +111,17 @@ __global__ void __launch_bounds__(128, 1) multiply_fragments(const unsigned *a, 
         }
     }
     fence_products();
+    multiply_half<T>(sums[0], left, tile, 0);
+    multiply_half<T>(sums[1], left, tile, 2);
+    wait_for_products<1>();
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint64_t b = describe_tile(tile, sizeof(T) == 4 ? 16 : TERMS * ROW_BYTES, 1024);
-        if constexpr (std::is_same<T, float>::value) {
-            multiply_warpgroup_tf32_128_registers(sums, left[i], b + 2 * i, i > 0);
-        } else if constexpr (std::is_same<T, __half>::value) {
-            multiply_warpgroup_f16_128_registers<1>(sums, left[i], b + 128 * i, i > 0);
-        } else {
-            multiply_warpgroup_bf16_128_registers<1>(sums, left[i], b + 128 * i, i > 0);
-        }
+    for (int i = 0; i < 64; i++) {
+        c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + quad * 2 + i % 2] = sums[0][i];
     }
-    commit_products();
     wait_for_products<0>();
 #pragma unroll
     for (int i = 0; i < 64; i++) {
-        c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + quad * 2 + i % 2] = sums[i];
+        c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + quad * 2 + i % 2] += sums[1][i];
     }
 }
 
