@@ -42,7 +42,7 @@ def in_register_rows(kernel: Kernel, machine: Machine) -> tuple[Kernel, set[Buff
         return kernel, own
     for extent in row_extents(loop):
         rows = Rows(loop, extent)
-        if rows.places:
+        if rows.places and rows.each(loop.threads) > 1:  # a single element is loaded again as fast
             threads = loop.threads if own else _threads(rows, machine)
             kept = _Kept(rows, threads, machine.row_registers)
             loop = _resized(kept.loop(loop), threads)
