@@ -9,8 +9,8 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.printing.calls import CallLine, LayerParameter, Pointer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
-from catgrad.loops.printing.lines import CallLine, LayerParameter, Pointer
 from catgrad.naming import Namer
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.ports import TABLES, Port, Role

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.scalar import Buffer
-from catgrad.loops.printing.functions import FunctionPrinter
-from catgrad.loops.printing.lines import (
+from catgrad.loops.printing.calls import (
     Call,
     CallBranch,
     CallLayer,
@@ -16,6 +15,7 @@ from catgrad.loops.printing.lines import (
     CallProduct,
     LayerParameter,
 )
+from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.programs.ports import Role
 
 from .interface import Member

@@ -10,7 +10,7 @@ from catgrad.dims import Dim, Size
 from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, byte_size, largest
-from catgrad.loops.printing.lines import KernelText
+from catgrad.loops.printing.calls import KernelText
 from catgrad.printing.dialect import Text
 
 Term = tuple[int, tuple[str, ...]]

@@ -12,9 +12,9 @@ from catgrad.loops.lowering.rules import CHECKED
 from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu import LIBRARY_PASSES
 from catgrad.loops.passes.gpu.one_block import is_repeated
+from catgrad.loops.printing.calls import Call, CallBranch, CallLine, CallLoop, CallProduct, LayerParameter
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
-from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, CallProduct, LayerParameter
 from catgrad.ops.control import Cond
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, operations

@@ -12,8 +12,9 @@ from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.memory_plan import largest
+from catgrad.loops.printing.calls import KernelText
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import KernelText, Line, LocalArray
+from catgrad.loops.printing.lines import Line, LocalArray
 from catgrad.ops.control import Cond
 from catgrad.printing.dialect import Dialect
 from catgrad.programs.program import Function, Program, operations

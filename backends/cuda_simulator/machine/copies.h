@@ -3,7 +3,7 @@
 // A copy reads at once, and writes when its thread waits for its group: until then, its target is NaN. So a wait that
 // is missing, and a target that others still read, change results, and are races of the two writes.
 #pragma once
-#include "launch.h"
+#include "shared_memory.h"
 
 namespace simulator {
 constexpr unsigned MAX_COPIES = 256;  // that a thread has under way

@@ -5,7 +5,7 @@
 namespace simulator {
 /* Stores four matrices: lane l has elements 2 (l % 4) and the next of row l / 4 of each, and points to row l % 8 of
  * matrix l / 8. */
-SIMULATOR_UNSEEN inline void resolve_matrices(Thread *lanes, unsigned participants) {
+SIMULATOR_UNSEEN inline void resolve_stored_matrices(Thread *lanes, unsigned participants) {
     if (participants != 0xffffffffu) {
         fail(cudaErrorLaunchFailure, "stmatrix needs all 32 lanes of the warp; those in 0x%08x take part", participants);
     }
@@ -28,6 +28,6 @@ SIMULATOR_UNSEEN inline void store_matrices(void *row, const unsigned (&values)[
         current->given[i] = values[i];
     }
     __builtin_memcpy(current->given + 4, &row, sizeof row);
-    exchange(0xffffffffu, resolve_matrices, {line, 0});
+    exchange(0xffffffffu, resolve_stored_matrices, {line, 0});
 }
 }  // namespace simulator

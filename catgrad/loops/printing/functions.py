@@ -13,10 +13,7 @@ from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
-from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.interface import Interface, arguments_of
-from catgrad.loops.printing.kernels import Companion, KernelPrinter, Part, none
-from catgrad.loops.printing.lines import (
+from catgrad.loops.printing.calls import (
     AddressTable,
     Call,
     CallBranch,
@@ -27,6 +24,9 @@ from catgrad.loops.printing.lines import (
     Literal,
     Pointer,
 )
+from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.interface import Interface, arguments_of
+from catgrad.loops.printing.kernels import Companion, KernelPrinter, Part, none
 from catgrad.loops.printing.parametric import parametric
 from catgrad.naming import Namer, common, summary
 from catgrad.printing.dialect import Dialect, Text

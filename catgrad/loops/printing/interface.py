@@ -9,8 +9,8 @@ from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Kernel, bound_variables
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.memory_plan import Plan
+from catgrad.loops.printing.calls import KernelText
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import KernelText
 
 
 class Interface:

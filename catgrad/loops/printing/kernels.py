@@ -37,6 +37,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import byte_size, is_local
+from catgrad.loops.printing.calls import KernelText, Launch, Parameter
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
@@ -48,12 +49,10 @@ from catgrad.loops.printing.lines import (
     EndOfCopies,
     Farther,
     For,
-    KernelText,
-    Launch,
     Line,
     Local,
     LocalArray,
-    Parameter,
+    Numbered,
     Product,
     Reduction,
     Require,
@@ -63,6 +62,7 @@ from catgrad.loops.printing.lines import (
     Wait,
     When,
 )
+from catgrad.loops.printing.teams import Numbering, chain, numberings
 from catgrad.loops.printing.tiles import asynchronous_copy, tile_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
@@ -103,7 +103,7 @@ class KernelPrinter:
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
         self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
-        self.parts = parts or {}
+        self.parts, self.numberings = parts or {}, set[Numbering]()
         self.kernel = interface.kernel if interface.extents else self._finished(machine)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
         sizes = {*symbols(tuple(buffer.type for buffer in interface.buffers)), *(interface.extents or ())}
@@ -312,28 +312,34 @@ class KernelPrinter:
 
     def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
         """Print a perfect nest of loops that threads share as one; registers between the loops follow it."""
-        axis, outermost, variables, lets = loop.axis, loop, list[Variable](), list[Item]()
+        axis = loop.axis
         if axis is not Axis.THREAD:
             self.team, self.threads, self.on_grid = axis, loop.threads, True
-        while True:
-            self._counted(loop.variable, depth)
-            variables.append(loop.variable)
-            depth += 1
-            *before, last = loop.body
-            if not (isinstance(last, Loop) and last.axis is axis and all(isinstance(s, Let) for s in before)):
-                break
-            if loop.conditions or loop in self._owned:
-                break
-            lets, loop = [*lets, *before], last
+        variables, lets, inner = chain(loop, self._owned)
+        inside = depth + len(variables)
+        if variables in self.numberings:
+            return (*self._block(lets, inside), *self._guarded(inner, inside))
+        for k, variable in enumerate(variables):
+            self._counted(variable, depth + k)
         counts = [self._count(v) for v in variables]
-        number, digits = self._digits(axis, variables, counts)
+        number, digits = self._digits(Text(NUMBERS.get(axis, "index")), variables, counts)
         count = self.expressions.product(counts)
-        first, end = self._part(outermost, count)
-        lines = (
-            (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
-        )
+        first, end = self._part(loop, count)
+        lines = self._numbered(inner) if axis.has_team else []
+        lines += [*(self._block(lets, inside) if lets else ()), *self._guarded(inner, inside)]
         team, own = (self.team, self.threads), self.interface.is_part
-        return [Threads(axis, number, count, digits, lines, *team, first, end, own)]
+        return [Threads(axis, number, count, digits, tuple(lines), *team, first, end, own)]
+
+    def _numbered(self, team: Loop) -> list[Line]:
+        """Print the variables by which nests number the threads of a team, each once."""
+        lines: list[Line] = []
+        for variables in dict.fromkeys(numberings(team.body, self.threads, self._owned)):
+            self.numberings.add(variables)
+            for variable in variables:
+                self._counted(variable, 0)
+            _, digits = self._digits(Text("thread"), variables, [self._count(v) for v in variables])
+            lines.append(Numbered(digits, self.team))
+        return lines
 
     def _call(self, loop: Loop) -> CallPart:
         """Print a nest of a grid as a call of the function that it is."""
@@ -342,16 +348,16 @@ class KernelPrinter:
         first, end = self._part(loop, self.expressions.product([*map(self._count, variables)]))
         self.expressions.symbols |= set() if interface.extents else {*text.symbols}
         arguments = arguments_of(text, interface, self.expressions, self.expressions.variables)
-        return CallPart(text, first, end, arguments)
+        return CallPart(text.name, text.takes_block, first, end, arguments)
 
     def _digits(
-        self, axis: Axis, variables: Sequence[Variable], counts: Sequence[Text]
+        self, number: Text, variables: Sequence[Variable], counts: Sequence[Text]
     ) -> tuple[str, tuple[Digit, ...]]:
-        """Name the number of an iteration, and compute the variables of a nest that are its digits."""
+        """Compute the variables of a nest, which are digits of a number, or one that is the number."""
         names = [self.expressions.variables[v] for v in variables]
         if len(variables) == 1 and variables[0].step == 1:
             return names[0], ()
-        number, digits = Text(NUMBERS.get(axis, "index")), list[Digit]()
+        digits = list[Digit]()
         for k, (v, name) in enumerate(zip(variables, names, strict=True)):
             if counts[k].number != 1 or v.step > 1:
                 weight, bound = self.expressions.product(counts[k + 1 :]), counts[k] if k else None

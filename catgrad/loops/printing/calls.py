@@ -1,0 +1,202 @@
+"""Kernels as functions, and calls of them, as data: each kind of call has a macro of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catgrad.dims import Size
+from catgrad.loops.ir.nest import Axis
+from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
+from catgrad.loops.printing.lines import Line, Threads
+from catgrad.printing.dialect import Text
+from catgrad.types import Dtype
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array parameter of a kernel.
+
+    It `changes` or not, 16 bytes of one that `is_aligned` are accessed at once, and one that `is_exchanged`
+    has elements that a thread writes and another one accesses after a barrier.
+    """
+
+    dtype: Dtype
+    name: str
+    changes: bool
+    is_aligned: bool = False
+    is_exchanged: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
+
+    A thread of one that `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared
+    memory beside that which the kernel declares.
+    """
+
+    count: Text
+    per_block: int
+    threads: int
+    blocks: int | None
+    is_wide: bool
+    shared_bytes: int = 0
+
+    @property
+    def shares_registers(self) -> bool:
+        """Tell whether its threads are too many for each to have all registers that a thread can have."""
+        return self.threads * THREAD_REGISTERS > BLOCK_REGISTERS
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as a function of symbols of sizes, variables of loops around it, random streams and arrays.
+
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
+    with grids of threads it has a `launch`, unless it `is_part` of other kernels.
+    """
+
+    name: str
+    comments: tuple[str, ...]
+    symbols: tuple[str, ...]
+    around: tuple[str, ...]
+    streams: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    lines: tuple[Line, ...]
+    scratch: bool
+    per_thread: bool
+    checks: bool
+    helpers: frozenset[str]
+    reach: Size
+    launch: Launch | None = None
+    is_part: bool = False
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The integers among its parameters: sizes, and variables of loops around it."""
+        return (*self.symbols, *self.around)
+
+    @property
+    def takes_block(self) -> bool:
+        """Tell whether it depends on the number of the block, in a part of a grid."""
+        nests = [line for line in self.lines if isinstance(line, Threads)]
+        return any(nest.axis is not Axis.BLOCK or nest.count.number != 1 for nest in nests)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel run with these arguments; what else it needs is as in its text."""
+
+    kernel: str
+    arguments: Sequence[str]
+    checks: bool
+    scratch: bool
+    per_thread: bool
+    launch: Launch | None = None
+    kind: str = "Call"
+
+
+@dataclass(frozen=True)
+class CallProduct:
+    """Matrix products by a library: the numbers of products, rows, columns and terms, and the matrices.
+
+    Each matrix has its first element, and its strides along the batch, rows or terms, and terms or columns.
+    An `addend` may be added, and a `bias`, of which this is the first element, to every row, before `relu`.
+    """
+
+    dtype: Dtype
+    sizes: tuple[Text, ...]
+    left: tuple[Text, ...]
+    right: tuple[Text, ...]
+    target: tuple[Text, ...]
+    addend: tuple[Text, ...]
+    bias: Text | None
+    relu: bool
+    kind: str = "CallProduct"
+
+
+@dataclass(frozen=True)
+class CallLoop:
+    """Calls repeated.
+
+    `touched` are the arrays around them that they read or write, and whether they write these, and `sizes`
+    the symbols in shapes.
+    """
+
+    variable: str
+    extent: str
+    backwards: bool
+    lines: tuple[CallLine, ...]
+    tables: tuple[AddressTable, ...] = ()
+    touched: Mapping[Buffer, bool] = field(default_factory=dict, compare=False)
+    sizes: tuple[str, ...] = ()
+    kind: str = "CallLoop"
+
+
+@dataclass(frozen=True)
+class AddressTable:
+    """The arrays, by name, of which a loop takes another in each iteration."""
+
+    dtype: Dtype
+    name: str
+    entries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CallBranch:
+    """Calls of which one part runs."""
+
+    condition: str
+    parts: tuple[tuple[CallLine, ...], tuple[CallLine, ...]]
+    kind: str = "CallBranch"
+
+
+@dataclass(frozen=True)
+class LayerParameter:
+    """A parameter of a layer's function: `role` says which part of the function around it is passed."""
+
+    role: str
+    name: str
+    dtype: Dtype | None = None
+    changes: bool = True
+
+
+@dataclass(frozen=True)
+class CallLayer:
+    """A call of the function that has the calls of one layer."""
+
+    name: str
+    parameters: tuple[LayerParameter, ...]
+    lines: tuple[CallLine, ...]
+    kind: str = "CallLayer"
+
+
+CallLine = Call | CallProduct | CallLoop | CallBranch | CallLayer
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A temporary array: its offset in the workspace, its length, and its shape for a comment.
+
+    Its offset is computed from `sizes`.
+    """
+
+    dtype: Dtype
+    name: str
+    offset: Text
+    length: Text
+    shape: str
+    sizes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An array whose elements stand in the source."""
+
+    dtype: Dtype
+    name: str
+    length: str
+    elements: tuple[str, ...]
