@@ -62,6 +62,7 @@ from catgrad.loops.printing.lines import (
     Wait,
     When,
 )
+from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import Numbering, chain, numberings
 from catgrad.loops.printing.tiles import asynchronous_copy, tile_product
 from catgrad.loops.printing.versions import Version, near
@@ -204,40 +205,8 @@ class KernelPrinter:
 
     @cached_property
     def _owned(self) -> dict[Loop | None, list[Buffer]]:
-        """Group arrays private to iterations by the loop; those of the kernel under None."""
-        every = list(loops(self.kernel.body))
-        if any(loop.axis.is_concurrent for loop in every):
-            return self._innermost
-        depth = {loop.variable: number for number, loop in enumerate(every)}
-        owned: dict[Loop | None, list[Buffer]] = {}
-        for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
-            if buffer.space is Space.LOCAL:
-                dropped = [v for a, i in enumerate(indices) if a not in buffer.order for v in i.variables()]
-                around = [] if self.locals_once else [depth[v] for v in dropped if v in depth]
-                owned.setdefault(every[max(around)] if around else None, []).append(buffer)
-        order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
-        return {loop: sorted(buffers, key=lambda b: order[b]) for loop, buffers in owned.items()}
-
-    @property
-    def _innermost(self) -> dict[Loop | None, list[Buffer]]:
-        """Group arrays by the innermost loop around all accesses."""
-        found: dict[Buffer, list[Loop]] = {}
-
-        def visit(items: Sequence[Item], around: list[Loop]) -> None:
-            for item in items:
-                if isinstance(item, Loop):
-                    visit(item.body, [*around, item])
-                    continue
-                for buffer in dict.fromkeys(buffer for buffer, _ in (*item.writes, *item.reads)):
-                    if buffer.space in (Space.LOCAL, Space.SHARED):
-                        old = found.get(buffer, around)
-                        found[buffer] = [a for a, b in zip(old, around, strict=False) if a is b]
-
-        visit(self.kernel.body, [])
-        owned: dict[Loop | None, list[Buffer]] = {}
-        for buffer, around in found.items():
-            owned.setdefault(around[-1] if around else None, []).append(buffer)
-        return owned
+        """The arrays private to iterations of each loop; those of the kernel under None."""
+        return own_arrays(self.kernel, self.interface.buffers, self.locals_once)
 
     def _local_array(self, buffer: Buffer, is_zero: bool) -> LocalArray:
         length, name = self.expressions.size(buffer.size), self._name(buffer)
