@@ -258,7 +258,7 @@ class _Roller:
         names = {wire: shared_name(each) for wire, each in given.items() if all(each)}
         words = zip(*(name.split(".") for name in names.values()), strict=False)
         layer = ".".join(first for first, *_ in takewhile(lambda each: len({*each}) == 1, words)) or "layer"
-        # What a loop over gradients carries, such as the sum of their squares, is no cotangent.
+        # A carry of a loop over gradients, such as the sum of their squares, is no cotangent.
         layer = layer.removeprefix("d_")
         roles = ("total", "total") if any(name.startswith("d_") for name in names.values()) else ("x", "out")
         for role, wires in zip(roles, (run.carries, run.carries.values()), strict=True):
