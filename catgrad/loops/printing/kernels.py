@@ -301,14 +301,13 @@ class KernelPrinter:
 
     def _numbered(self, team: Loop) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""
-        lines: list[Line] = []
+        digits: list[Digit] = []
         for variables in dict.fromkeys(numberings(team.body, self.threads, self._owned)):
             self.numberings.add(variables)
             for variable in variables:
                 self._counted(variable, 0)
-            _, digits = self._digits(Text("thread"), variables, [self._count(v) for v in variables])
-            lines.append(Numbered(digits, self.team))
-        return lines
+            digits += self._digits(Text("thread"), variables, [self._count(v) for v in variables])[1]
+        return [Numbered(tuple(digits), self.team)] if digits else []
 
     def _call(self, loop: Loop) -> CallPart:
         """Print a nest of a grid as a call of the function that it is."""
