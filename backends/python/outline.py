@@ -115,7 +115,8 @@ def _function(loop: Loop, phase: str, layer: str, outside: Mapping[int, str]) ->
     body, saves = loop.body, len(loop.outputs) > loop.op.carried
     prefix = re.compile(rf"(^|[._]){layer.replace('_', '[._]')}\.")
     names = {inner: outside[outer] for outer, inner in loop.constants.items() if outer in outside}
-    names = {v: prefix.sub(r"\1", name) for v, name in (names | {**body.names}).items()}
+    names = dict.fromkeys(body.arguments, "operand") | names | {**body.names}
+    names = {v: prefix.sub(r"\1", name) for v, name in names.items()}
     return replace(
         body,
         name=f"{layer}_{phase}",

@@ -148,7 +148,7 @@ def is_right(driver, model: Emitted) -> bool:
 def test_a_missing_guard_is_an_access_out_of_bounds(tmp_path):
     model = emitted("cnn", "small")
     kernel = launched(model, "blockIdx.x * 256 + threadIdx.x;")
-    guard = re.findall(r" +if \(\w+ >= \d+\) \{\n +return;\n +\}\n", kernel)[0]
+    guard = re.findall(r" +if \(\w+ >= \d+\) \{ return; \}\n", kernel)[0]
     done = watched(model, "address", tmp_path, text=without(model, kernel, guard))
     assert re.search(rf"SUMMARY: AddressSanitizer: .* in {name_of(kernel)}\b", done.stderr)
 
