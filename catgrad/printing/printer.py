@@ -124,9 +124,8 @@ class FunctionPrinter:
         # A target may keep the tables elsewhere than in arguments.
         kept = macros.get("kept") if port.role.is_table else None
         identifier = kept(name) if kept else self.namer.fresh(name)
-        row = macros["row"]
-        array = identifier if self.function.types[value] else row(identifier, 0)
-        array = row(array, 0) if port.rows else array
+        array = identifier if self.function.types[value] else macros["row"](identifier, 0)
+        array = macros["row"](array, 0) if port.rows else array
         return Argument(identifier, name, self.function.types[value], port.role, array, place)
 
 
