@@ -151,7 +151,7 @@ def test_large_arrays_are_not_released_by_name():
         y = ops.exp(x)
         total = ops.sum(y * y) + ops.sum(y)
         z = ops.sin(x)
-        return total, z + ops.broadcast(ops.sum(z), z.shape)
+        return total, total * total, z + ops.broadcast(ops.sum(z), z.shape)
 
     term = build(twice, [NdArrayType((2**16,))])
     numpy = get_backend("numpy")

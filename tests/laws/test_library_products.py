@@ -127,6 +127,13 @@ def test_operations_of_the_library_need_no_kernel(words, dtype):
     assert (in_words(end), count) == (words, 0)
 
 
+def test_a_bias_is_added_to_sums_of_no_terms_too():
+    [end], count = epilogues(
+        lambda x, w, b, y: ops.transpose(x) @ y + ops.broadcast(b, (8, 16)), X, W, ROW, OUT
+    )
+    assert (in_words(end), count) == ("bias", 0)
+
+
 APART = {
     "another function": lambda x, w, b, y: ops.tanh(x @ w + row(b)),
     "two rows": lambda x, w, b, y: x @ w + row(b) + row(b),
@@ -136,7 +143,6 @@ APART = {
     "a number": lambda x, w, b, y: x @ w + 1,
     "the product twice": lambda x, w, b, y: x @ w + ops.flip(x @ w, 0),
     "another maximum": lambda x, w, b, y: ops.maximum(x @ w, ops.zeros_like(y) + 2),
-    "a bias where there may be no terms": lambda x, w, b, y: ops.transpose(x) @ y + ops.broadcast(b, (8, 16)),
 }
 
 
