@@ -32,7 +32,7 @@ MIN_TERMS = 2**7
 SHORT_PART, GRAIN, SHORT_GRAIN = 2**8, 64, 16
 """Terms of a short part, and those that a part's terms along the innermost axis are a multiple of."""
 
-WORTH = 3 / 4
+WORTH = 4 / 5
 """Factor of the time of a product that is worth the memory for partial sums."""
 
 MASKED = 9 / 8
