@@ -66,7 +66,7 @@ def test_arrays_are_named_after_the_layer_that_they_come_from():
     source = emit(digits.cnn(), "c").source
     named = kernels(source)
     assert {"compute_0_conv_product", "compute_3_conv", "compute_7_dense_product"} <= set(named)
-    assert {"update_0_conv_weight", "update_7_dense_bias", "compute_d_7_dense_product"} <= set(named)
+    assert {"update_0_conv_weight", "update_7_dense_weight", "compute_d_7_dense_product"} <= set(named)
     assert not [name for name in named if re.fullmatch(r"compute_(product|pad|window|greatest)(_\d+)?", name)]
 
 

@@ -51,7 +51,6 @@ def test_a_product_in_the_loss_stays_in_float32():
 @pytest.mark.parametrize(
     ("target", "file", "named"),
     [
-        ("numpy", "mlp.py", {"dense_0_weight_bfloat16"}),  # x is rounded within an expression
         ("torch", "mlp.py", {"x_bfloat16", "dense_0_weight_bfloat16"}),
         ("c", "mlp.c", {"x_bfloat16", "dense_0_weight_bfloat16"}),
     ],

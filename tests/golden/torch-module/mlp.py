@@ -40,14 +40,12 @@ class Mlp(torch.nn.Module):
         """Initial values drawn from `seed`."""
         super().__init__()
         seed = torch.tensor(seed)
-        noise = uniform(seed, 0, 3352313745, (4, 5), torch.float32)  # f32[4,5]
-        dense_0_weight = -0.5 + noise  # f32[4,5]
-        noise_1 = uniform(seed, 0, 601650367, (5,), torch.float32)  # f32[5]
-        dense_0_bias = -0.5 + noise_1  # f32[5]
-        noise_2 = uniform(seed, 0, 192560911, (5, 3), torch.float32)  # f32[5,3]
-        dense_1_weight = -0.4472136 + 0.8944272 * noise_2  # f32[5,3]
-        noise_3 = uniform(seed, 0, 3900745498, (3,), torch.float32)  # f32[3]
-        dense_1_bias = -0.4472136 + 0.8944272 * noise_3  # f32[3]
+        dense_0_weight = -0.5 + uniform(seed, 0, 3352313745, (4, 5), torch.float32)  # f32[4,5]
+        dense_0_bias = -0.5 + uniform(seed, 0, 601650367, (5,), torch.float32)  # f32[5]
+        product = 0.8944272 * uniform(seed, 0, 192560911, (5, 3), torch.float32)  # f32[5,3]
+        dense_1_weight = -0.4472136 + product  # f32[5,3]
+        product_1 = 0.8944272 * uniform(seed, 0, 3900745498, (3,), torch.float32)  # f32[3]
+        dense_1_bias = -0.4472136 + product_1  # f32[3]
         self.dense_0 = torch.nn.Module()
         self.dense_1 = torch.nn.Module()
         self.dense_0.weight = torch.nn.Parameter(dense_0_weight)

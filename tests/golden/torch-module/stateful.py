@@ -40,12 +40,10 @@ class Stateful(torch.nn.Module):
         """Initial values drawn from `seed`."""
         super().__init__()
         seed = torch.tensor(seed)
-        noise = uniform(seed, 0, 2243263857, (4, 4), torch.float64)  # f64[4,4]
-        layer_0_linear_weight = -0.5 + noise  # f64[4,4]
+        layer_0_linear_weight = -0.5 + uniform(seed, 0, 2243263857, (4, 4), torch.float64)  # f64[4,4]
         layer_1_norm_weight = torch.full((4,), 1.0, dtype=torch.float64, device=seed.device)  # f64[4]
         layer_1_norm_bias = torch.full((4,), 0.0, dtype=torch.float64, device=seed.device)  # f64[4]
-        noise_1 = uniform(seed, 0, 1206730196, (4, 4), torch.float64)  # f64[4,4]
-        layer_3_weight = -1 + 2 * noise_1  # f64[4,4]
+        layer_3_weight = -1 + 2 * uniform(seed, 0, 1206730196, (4, 4), torch.float64)  # f64[4,4]
         self.add_module("0", torch.nn.Module())
         getattr(self, "0").linear = torch.nn.Module()
         self.add_module("1", torch.nn.Module())
@@ -75,8 +73,7 @@ class Stateful(torch.nn.Module):
         layer_0_linear_out = x @ getattr(self, "0").linear.weight  # f64[6,4]
         layer_1_norm_mean = layer_0_linear_out.sum(dim=0) / 6  # f64[4]
         layer_1_norm_centred = layer_0_linear_out - layer_1_norm_mean  # f64[6,4]
-        product = layer_1_norm_centred * layer_1_norm_centred  # f64[6,4]
-        layer_1_norm_variance = product.sum(dim=0) / 6  # f64[4]
+        layer_1_norm_variance = (layer_1_norm_centred * layer_1_norm_centred).sum(dim=0) / 6  # f64[4]
         layer_1_norm_rstd = torch.rsqrt(layer_1_norm_variance + 1e-05)  # f64[4]
         new_1_norm_running_mean = torch.lerp(getattr(self, "1").norm.running_mean, layer_1_norm_mean, 0.1)  # f64[4]
         new_1_norm_running_var = torch.lerp(getattr(self, "1").norm.running_var, layer_1_norm_variance * 1.2, 0.1)  # f64[4]
@@ -84,9 +81,9 @@ class Stateful(torch.nn.Module):
         layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, layer_1_norm_centred * layer_1_norm_rstd, getattr(self, "1").norm.weight)  # f64[6,4]
         noise = uniform(self.seed, self.draws, 98024489, (6, 4), torch.float64)  # f64[6,4]
         select = torch.where(noise >= 0.4, layer_1_norm_out * 1.6666666666666667, 0)  # f64[6,4]
-        product_1 = getattr(self, "3").weight @ layer_3_u  # f64[4]
-        new_3_u = torch.tanh(product_1)  # f64[4]
-        y_hat = select @ getattr(self, "3").weight / (torch.square(product_1).sum(dim=0) + 0.1)  # f64[6,4]
+        product = getattr(self, "3").weight @ layer_3_u  # f64[4]
+        new_3_u = torch.tanh(product)  # f64[4]
+        y_hat = select @ getattr(self, "3").weight / (torch.square(product).sum(dim=0) + 0.1)  # f64[6,4]
         new_draws = self.draws + 1  # i64[]
         with torch.no_grad():
             self.draws.copy_(new_draws)
@@ -99,13 +96,11 @@ class Stateful(torch.nn.Module):
     def predict(self, x):
         """X → Ŷ in evaluation mode."""
         layer_0_linear_out = x @ getattr(self, "0").linear.weight  # f64[6,4]
-        difference = layer_0_linear_out - getattr(self, "1").norm.running_mean  # f64[6,4]
-        total = getattr(self, "1").norm.running_var + 1e-05  # f64[4]
-        layer_1_norm_rstd = torch.rsqrt(total)  # f64[4]
-        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, difference * layer_1_norm_rstd, getattr(self, "1").norm.weight)  # f64[6,4]
-        product = getattr(self, "3").weight @ getattr(self, "3").u  # f64[4]
-        product_1 = layer_1_norm_out @ getattr(self, "3").weight  # f64[6,4]
-        y_hat = product_1 / (torch.square(product).sum(dim=0) + 0.1)  # f64[6,4]
+        layer_1_norm_rstd = torch.rsqrt(getattr(self, "1").norm.running_var + 1e-05)  # f64[4]
+        product = (layer_0_linear_out - getattr(self, "1").norm.running_mean) * layer_1_norm_rstd  # f64[6,4]
+        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, product, getattr(self, "1").norm.weight)  # f64[6,4]
+        square = torch.square(getattr(self, "3").weight @ getattr(self, "3").u)  # f64[4]
+        y_hat = layer_1_norm_out @ getattr(self, "3").weight / (square.sum(dim=0) + 0.1)  # f64[6,4]
         return y_hat
 
 
