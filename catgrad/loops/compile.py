@@ -166,7 +166,7 @@ class _Body:
         else:
             whole = tuple(index(Variable(size)) for size in self.function.types[outer].shape)
             element = self.stages.elements.at(outer, whole)
-            if not (isinstance(element, Load) and element.indices == whole and is_row_major(element.buffer)):
+            if not (isinstance(element, Load) and element.indices == whole and element.buffer.is_row_major):
                 return {}
             arrays = (element.buffer,)
         space = Space.ARGUMENT if arrays[0].space is Space.ARGUMENT else Space.RESULT
@@ -294,7 +294,7 @@ def _filled_directly(loop: For, body: _Body, values: Sequence[int], rows: Sequen
     moved: dict[Buffer, Buffer] = {}
     for value, row in zip(values, rows, strict=True):
         array = body.stages.arrays.get(value)
-        if array and array not in moved and array.space is Space.WORKSPACE and is_row_major(array):
+        if array and array not in moved and array.space is Space.WORKSPACE and array.is_row_major:
             moved[array] = row
     return replace(loop, body=[step for step in replaced(loop.body, moved) if not _copies_itself(step)])
 
@@ -303,11 +303,6 @@ def _copies_itself(step: Step) -> bool:
     return isinstance(step, Kernel) and all(
         isinstance(s, Store) and copies_itself(s, s.buffer) for s in statements(step.body)
     )
-
-
-def is_row_major(array: Buffer) -> bool:
-    """Tell whether all axes of an array are stored, in row-major order."""
-    return array.order == tuple(range(array.type.rank))
 
 
 def _row_of(arrays: Sequence[Buffer], name: str, type: NdArrayType, space: Space) -> Buffer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, is_zero
 from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
@@ -121,9 +121,5 @@ def _is_choice_or_zero(scalar: Scalar) -> bool:
     if not scalar.dtype.is_floating:
         return False
     if isinstance(scalar, Masked):
-        return _is_zero(scalar.outside)
-    return isinstance(scalar, Compute) and scalar.op.macro in CHOICES and any(map(_is_zero, scalar.operands))
-
-
-def _is_zero(scalar: Scalar) -> bool:
-    return isinstance(scalar, Number) and scalar.constant.value == 0
+        return is_zero(scalar.outside)
+    return isinstance(scalar, Compute) and scalar.op.macro in CHOICES and any(map(is_zero, scalar.operands))

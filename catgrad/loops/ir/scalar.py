@@ -65,6 +65,11 @@ class Buffer:
         return product(tuple(self.type.shape[axis] for axis in self.order))
 
     @property
+    def is_row_major(self) -> bool:
+        """Tell whether all axes are stored, in row-major order."""
+        return self.order == tuple(range(self.type.rank))
+
+    @property
     def is_register(self) -> bool:
         """Tell whether it is a scalar variable without an address."""
         return self.space is Space.REGISTER

@@ -22,7 +22,7 @@ from catgrad.loops.ir.nest import (
     scalars,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, is_zero
 from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.ops.arithmetic import Add
 
@@ -184,6 +184,6 @@ def _differ(x: Index, y: Index) -> bool:
 
 
 def _sum(total: Scalar, term: Scalar) -> Scalar:
-    if isinstance(total, Number) and total.constant.value == 0:
+    if is_zero(total):
         return term
     return Compute(Add(), term.dtype, (total, term))

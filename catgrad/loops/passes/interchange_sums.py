@@ -28,7 +28,7 @@ from catgrad.loops.ir.nest import (
     statements,
     substituted,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, is_zero
 from catgrad.loops.passes.unroll_by_cost import is_sum
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
@@ -67,7 +67,7 @@ def _sum(loop: Loop) -> _Sum | None:
     if not isinstance(first, Store) or not isinstance(inner, Loop) or not is_sum(inner):
         return None
     register = first.buffer
-    begins = isinstance(first.scalar, Number) and first.scalar.constant.value == 0
+    begins = is_zero(first.scalar)
     if (
         not begins
         or any(s.buffer is not register for s in inner.body if isinstance(s, Accumulate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from catgrad.dims import Dim
 from catgrad.loops.compile import compile_kernels
@@ -261,7 +262,10 @@ class FunctionPrinter:
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints, shared
             )
-            library.printed[key] = printer.print(library.namer.fresh(_title(uses)))
+            text = printer.print(library.namer.fresh(_title(uses)))
+            if interface.extents:
+                text = replace(text, reach=max(prod((use.extents or {}).values()) for use in uses))
+            library.printed[key] = text
             self.new.append(library.printed[key])
         return library.printed[key]
 

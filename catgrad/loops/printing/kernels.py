@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from math import prod
 
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
@@ -160,7 +159,7 @@ class KernelPrinter:
             self.per_thread,
             may_fail(self.kernel.body),
             frozenset(self.expressions.helpers).union(*(text.helpers for text, _ in self.parts.values())),
-            prod(interface.extents.values()) if interface.extents else self.expressions.reach,
+            self.expressions.reach,
             self.launch,
             interface.is_part,
         )

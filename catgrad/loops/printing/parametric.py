@@ -23,7 +23,7 @@ from catgrad.loops.ir.nest import (
     loops,
     scalars,
 )
-from catgrad.loops.ir.scalar import Buffer, IndexValue, Masked, Space
+from catgrad.loops.ir.scalar import IndexValue, Masked, Space
 
 NAMES = {1: ("size",), 2: ("rows", "columns")}
 """Names of the extents of nests, by the number of loops."""
@@ -76,16 +76,12 @@ def _is_in_place(s: Store | Accumulate, place: Index) -> bool:
     indices = [node.index for node in nodes if isinstance(node, IndexValue)]
     for buffer, each in (*s.reads, *s.writes):
         flat = buffer.flat(each)
-        if flat == place and (not _is_row_major(buffer) or buffer.space is Space.LITERAL):
+        if flat == place and (not buffer.is_row_major or buffer.space is Space.LITERAL):
             return False
         indices.append(flat)
     return not any(isinstance(node, Masked) for node in nodes) and all(
         each == place or free.isdisjoint(each.variables()) for each in indices
     )
-
-
-def _is_row_major(buffer: Buffer) -> bool:
-    return buffer.order == tuple(range(buffer.type.rank))
 
 
 class _RowMajor(Rewriter):

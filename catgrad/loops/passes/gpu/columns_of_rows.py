@@ -25,13 +25,13 @@ from catgrad.loops.ir.nest import (
     Reduce,
     Store,
     Substituted,
-    may_fail,
     perfect_nest,
     rewritten,
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Space, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.side_by_side import are_independent
 from catgrad.types import NdArrayType
 
 MIN_PARTS = 2**10
@@ -71,7 +71,7 @@ def _place(done: Sequence[Step], step: Step) -> tuple[int, Kernel | None]:
             rows = done[place]
             if isinstance(rows, Kernel) and (fused := _one_kernel(rows, step, sums)):
                 return place, fused
-            if not _are_independent(rows, step):
+            if not are_independent(rows, step):
                 break
     return 0, None
 
@@ -85,16 +85,6 @@ def _sums(step: Step) -> _Sums | None:
             own = all(r.indices == (index(part), index(columns)) for r in reductions)
             return _Sums(part, columns, reductions) if many and own else None
     return None
-
-
-def _are_independent(first: Step, second: Kernel) -> bool:
-    """Prove that neither of two steps writes what the other touches."""
-    if not isinstance(first, Kernel) or may_fail(first.body):
-        return False
-    sides = [
-        ({b.home for b, _ in k.writes}, {b.home for b, _ in (*k.reads, *k.writes)}) for k in (first, second)
-    ]
-    return sides[0][0].isdisjoint(sides[1][1]) and sides[1][0].isdisjoint(sides[0][1])
 
 
 def _one_kernel(rows: Kernel, step: Kernel, sums: _Sums) -> Kernel | None:

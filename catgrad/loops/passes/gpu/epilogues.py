@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import Indices, Kernel, Store, Substituted, perfect_nest
-from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar
+from catgrad.loops.ir.scalar import Compute, Load, Scalar, is_zero
 from catgrad.loops.passes.gpu.products import MatrixProduct
 from catgrad.ops.arithmetic import Add, Maximum
 
@@ -45,7 +45,7 @@ def tail(kernel: Kernel, found: MatrixProduct) -> Tail | None:
 def _rectified(scalar: Scalar) -> tuple[bool, Scalar]:
     """Return the operand of relu(x) = max(x, 0), or else the scalar itself."""
     if isinstance(scalar, Compute) and isinstance(scalar.op, Maximum):
-        rest = [x for x in scalar.operands if not (isinstance(x, Number) and x.constant.value == 0)]
+        rest = [x for x in scalar.operands if not is_zero(x)]
         if len(rest) == 1:
             return True, rest[0]
     return False, scalar

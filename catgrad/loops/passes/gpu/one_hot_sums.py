@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Store, Substituted, nested, perfect_nest
-from catgrad.loops.ir.scalar import Bounds, Compute, IndexValue, Masked, Number, Scalar, converted
+from catgrad.loops.ir.scalar import Bounds, Compute, IndexValue, Masked, Number, Scalar, converted, is_zero
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
@@ -36,7 +36,7 @@ def _selected(scalar: Scalar, axis: Variable) -> Scalar | None:
     match scalar:
         case Compute(op=Select(), operands=(Compute(op=Equal(), operands=sides), inside, Number() as zero)):
             label = _label(sides, axis)
-            if label is not None and zero.constant.value == 0:
+            if label is not None and is_zero(zero):
                 place = index(Read(label, axis.extent))
                 conditions = (Bounds(place, axis.extent, True, True),)
                 return Masked(conditions, Substituted({axis: place}).scalar(inside), zero)

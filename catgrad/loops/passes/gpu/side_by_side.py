@@ -37,14 +37,14 @@ def _place(step: Step, done: Sequence[Step]) -> int | None:
     """Find the earliest kernel that a step fits beside, with no dependence on those from there on."""
     found = None
     for place in range(len(done) - 1, -1, -1):
-        if not isinstance(step, Kernel) or not _are_independent(done[place], step):
+        if not isinstance(step, Kernel) or not are_independent(done[place], step):
             break
         if _fits(done[place], step):
             found = place
     return found
 
 
-def _are_independent(first: Step, second: Kernel) -> bool:
+def are_independent(first: Step, second: Kernel) -> bool:
     """Prove that neither of two kernels writes what the other touches."""
     if not isinstance(first, Kernel) or may_fail(first.body) or may_fail(second.body):
         return False
