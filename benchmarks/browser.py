@@ -26,6 +26,7 @@ from catgrad.backends.wasm.build import library
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.cpu_workloads import WORKLOADS
 from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
 from benchmarks.workloads import Workload, named
@@ -241,7 +242,7 @@ def main(
         found = run(workloads, rounds, seconds)
         show(found)
         if keep:
-            PATH.write_text(json.dumps(found, indent=1) + "\n")
+            records.keep(PATH, found)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ promise 4 units in the last place, and 1.
 from __future__ import annotations
 
 import ctypes
-import json
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.harness import processor, results_of
 from benchmarks.kernels import library, pointer
 from benchmarks.products import aligned, in_turns
@@ -126,9 +126,7 @@ def main(
     if keep:
         described = {"command": "python -m benchmarks.functions --keep", "processor": processor()}
         figures = {**described, "lanes": code.lanes(), "rows": [asdict(row) for row in rows]}
-        path = results_of("functions", processor())
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n")
+        records.keep(results_of("functions", processor()), figures)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.cpu import FULL, QUICK, written
 from benchmarks.ggml_workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, GgmlWorkload, workloads
 from benchmarks.harness import RESULTS, errors_in_a_line, processor
@@ -156,7 +157,7 @@ def keep(path: Path, rows: Sequence[Row]) -> None:
     old = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     machine = {"processor": processor(), "torch": version("torch") if find_spec("torch") else None}
     every = [each for each in old if each["ggml"] != rows[0]["ggml"]] + [{**each, **machine} for each in rows]
-    path.write_text(json.dumps({"command": "python -m benchmarks.ggml", "rows": every}, indent=1) + "\n")
+    records.keep(path, {"command": "python -m benchmarks.ggml", "rows": every})
 
 
 def run(only: str, rounds: int, seconds: float, out: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.gpu_workloads import PARTS, GpuWorkload
 from benchmarks.harness import processor
 from benchmarks.race import Result
@@ -176,8 +177,7 @@ def keep(path: Path, part: str, rows: Sequence[Row], machine: Mapping[str, Any])
     every = sorted([*every, *rows], key=lambda row: PARTS.index(row["part"]))
     machines = old["machines"] | {part: here}
     whole = {"command": "python -m benchmarks.cuda", "machines": machines, "rows": every}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(whole, indent=1) + "\n")
+    records.keep(path, whole)
 
 
 def name_of(row: Row) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -22,6 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from catgrad.errors import CatgradError
 
 ROOT = Path(__file__).parents[1]
@@ -86,11 +86,8 @@ class Report:
         Console(width=130).print(table)
         machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
         rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
-        RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
-        path.write_text(
-            json.dumps({"command": self.command, "machine": machine, "rows": rows}, indent=1) + "\n"
-        )
+        records.keep(path, {"command": self.command, "machine": machine, "rows": rows})
         print(f"kept in {path.relative_to(ROOT)}")
 
 

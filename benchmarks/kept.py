@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import records
 from benchmarks.cpu_workloads import WORKLOADS
 from benchmarks.harness import RESULTS, processor, results_of
 from benchmarks.rows import Row, row_of
@@ -50,13 +51,12 @@ class Kept:
     def write(self, path: Path | None = None) -> None:
         """Write the file, that of the processor unless another is given."""
         path = path or path_of(self.machine[PROCESSOR])
-        path.parent.mkdir(parents=True, exist_ok=True)
         whole = {
             "command": COMMAND, "machine": self.machine, "peers": self.peers,
             "rows": [row.figures() for row in self.rows],
             "trainer": asdict(self.trainer) if self.trainer else None,
         }  # fmt: skip
-        path.write_text(json.dumps(whole, indent=1) + "\n")
+        records.keep(path, whole)
 
 
 def described(peak: float, busy: float | None) -> dict[str, Any]:

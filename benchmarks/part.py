@@ -8,7 +8,6 @@ benchmarks/results/part.json and in docs/howto/train-a-part.md.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import records
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 from benchmarks.machine import operations
 from benchmarks.nets import perceptron
@@ -126,7 +126,7 @@ def main() -> None:
         "processor": processor(),
         "rows": [asdict(r) for r in rows],
     }
-    JSON.write_text(json.dumps(whole, indent=1) + "\n")
+    records.keep(JSON, whole)
     write_table(PAGE, table(rows))
     print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
 

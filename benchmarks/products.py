@@ -8,7 +8,6 @@ core in registers, and by reading an array as large as its operands from the cac
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import statistics
 import subprocess
@@ -25,6 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.harness import peer_python, processor, results_of
 from benchmarks.kernels import library, pointer
 
@@ -245,9 +245,7 @@ def main(
         packages = [package for _, package, _, _ in LIBRARIES.values()]
         described = {"command": "python -m benchmarks.products --keep", "processor": processor()}
         figures = {**described, "peers": packages, "rows": [asdict(row) for row in rows]}
-        path = results_of("products", processor())
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n")
+        records.keep(results_of("products", processor()), figures)
 
 
 if __name__ == "__main__":

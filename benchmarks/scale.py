@@ -24,6 +24,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from benchmarks import records
 from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
 from benchmarks.pages import markdown, write_table
 from benchmarks.peers.data_parallel import SIZES
@@ -191,7 +192,7 @@ def main(keep: Annotated[bool, typer.Option(help="Write the JSON and the page.")
             "command": "python -m benchmarks.scale --keep", "processor": processor(),
             "rows": list(map(asdict, runs)), "thresholds": list(map(asdict, simulated)),
         }  # fmt: skip
-        (RESULTS / "scale.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        records.keep(RESULTS / "scale.json", kept)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 from benchmarks.sprite_cases import VMS
 from benchmarks.sprites import Sprite
-from catgrad.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -137,5 +136,5 @@ def described(busy: float | None) -> dict[str, Any]:
 def written(name: str, whole: Mapping[str, Any]) -> Path:
     """Write figures as JSON; return the path."""
     path = RESULTS / f"{name}.json"
-    write_atomically(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
+    records.keep(path, whole)
     return path.relative_to(ROOT)

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import records
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 
 JSON = RESULTS / "torch_import.json"
@@ -158,7 +159,7 @@ def keep(rows: dict[str, Row], names: Sequence[str]) -> None:
     }  # fmt: skip
     small, large = ([row for row in every if bool(row.differences) == is_small] for is_small in (True, False))
     page = written(PAGE.read_text(encoding="utf-8"), table(small), table(large))
-    JSON.write_text(json.dumps(whole, indent=1) + "\n")
+    records.keep(JSON, whole)
     PAGE.write_text(page, encoding="utf-8")
     print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
 

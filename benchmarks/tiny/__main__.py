@@ -8,7 +8,6 @@ docs/howto/microcontroller.md.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import records
 from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
 from benchmarks.machine import operations
 from benchmarks.pages import markdown, write_table
@@ -97,7 +97,7 @@ def keep(rows: Sequence[Row], compared: Sequence[PeerRow]) -> None:
         "command": "python -m benchmarks.tiny --aifes FOLDER", "processor": processor(),
         "rows": [asdict(row) for row in rows], "peers": [asdict(row) for row in compared],
     }  # fmt: skip
-    JSON.write_text(json.dumps(whole, indent=1) + "\n")
+    records.keep(JSON, whole)
     write_table(PAGE, table(rows))
     write_table(PAGE, peer_table(compared))
 
