@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
+RELAXED := ./packages/open-hypergraphs
 NODE_PACKAGES := tests/scratch/node_modules/.installed tests/typescript/node_modules/.installed
 
 .DEFAULT_GOAL := help
@@ -75,7 +76,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo: pyproject.toml setup.py | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(RELAXED) -e '.[plot]'
 	@touch $@
 
 $(VENV)/dev: pyproject.toml setup.py | $(VENV)/bin/python

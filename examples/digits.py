@@ -5,7 +5,7 @@
 Prints the emitted training step, trains on emitted code only, and prints the accuracy on held-out digits.
 With `--target scratch` a smaller network trains in Scratch, whose editor is slow with many blocks, and
 writes digits.sb3, a project that trains again at its green flag. Data: scikit-learn's copy of the test set of
-Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits (UCI). Needs `catgrad[examples]`.
+Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits (UCI). Needs the package scikit-learn.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
         raise ToolError(
             "scikit-learn, which contains the digits, must be installed",
             "it is not",
-            "pip install 'catgrad[examples]'",
+            "pip install scikit-learn",
         ) from None
     digits = load_digits()
     # They are sorted by writer.

@@ -4,7 +4,7 @@
 
 Emits a program and writes its data, builds it by CMake, runs it, and loads its GGUF file of weights into
 another target, which predicts. Prints the commands, the loss of each epoch and the accuracy; `--folder`
-keeps the files. Needs `catgrad[ggml,examples]`, and `catgrad[torch]` for vit.
+keeps the files. Needs the packages ggml-python and scikit-learn, and torch for vit.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A convolutional network with batch norm learns the digits 0 to 4 in PyTorch. One call compiles it with its
 training step to C. The program alone, without Python, goes on with 5 to 9 and half of the others, so that it
 does not forget these, and PyTorch loads its weights. Prints the accuracy on held-out digits before and after,
-on both sides. Needs `catgrad[torch,examples]`, gcc and make.
+on both sides. Needs torch, scikit-learn, gcc and make.
 """
 
 from __future__ import annotations

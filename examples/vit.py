@@ -4,7 +4,7 @@
 
 The module has the width, heads and depth of ViT-Tiny (Touvron et al. 2021, arXiv:2012.12877), and patches
 of 2 × 2 pixels for images of 8 × 8. It trains on emitted code only, from the numbers that PyTorch drew, and
-prints the accuracy on held-out digits. Needs `catgrad[torch,examples]`.
+prints the accuracy on held-out digits. Needs the packages torch and scikit-learn.
 """
 
 from __future__ import annotations

@@ -12,6 +12,6 @@ GGML = CMakePackage(
     name="library ggml",
     package="ggml",
     variable="CATGRAD_GGML",
-    install="pip install 'catgrad[ggml]', or set $CATGRAD_GGML to where it is installed",
+    install="pip install ggml-python==0.0.45, or set $CATGRAD_GGML to where it is installed",
 )
 NEEDS = (GGML, CMAKE, COMPILER, CXX)

@@ -17,7 +17,7 @@ from ..c.compiler import EXACT_FLAGS, MAX_COMPILE_SECONDS
 from ..c.interface import prefix
 from ..c.loading import sources
 
-ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wasm]'")
+ZIG = Package(name="ziglang", module="ziglang", install="pip install ziglang==0.14.1")
 
 ROUNDING = ("-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Flags by which loops are vectorised, and each product and each sum is rounded."""

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Type = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
 
-PACKAGE = Package(name="gguf", module="gguf", install="pip install 'catgrad[ggml]'")
+PACKAGE = Package(name="gguf", module="gguf", install="pip install gguf")
 
 MAX_NAME_BYTES = 63
 """The maximum length of a tensor's name (GGML_MAX_NAME - 1)."""

@@ -19,7 +19,7 @@ def figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise ToolError(
-            "matplotlib must be installed to plot", "it is not", "pip install 'catgrad[plot]'"
+            "matplotlib must be installed to plot", "it is not", "pip install matplotlib"
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
 

@@ -33,7 +33,7 @@ def source(tmp_path_factory):
     copy = tmp_path_factory.mktemp("source")
     for name in FILES:
         shutil.copy(ROOT / name, copy)
-    for name in FOLDERS:
+    for name in (*FOLDERS, "packages"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
@@ -63,12 +63,26 @@ def test_a_distribution_installs_and_trains(built, version, kind, tmp_path):
     assert_trains(python, tmp_path)
 
 
-def test_the_recipe_for_python_3_13_installs_and_trains(source, tmp_path):
-    """uv reads from pyproject.toml that open-hypergraphs may have NumPy 2."""
-    python = fresh("3.13", tmp_path)
-    run(uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python, ".", folder=source)
-    assert run(python, "-c", "import numpy; print(numpy.__version__)", folder=tmp_path)[0] == "2"
+@pytest.mark.parametrize(
+    ("version", "numpy"), [("3.11", "1.26"), ("3.11", "2"), ("3.12", "1.26"), ("3.12", "2"), ("3.13", "2")]
+)
+def test_the_recipe_installs_beside_any_numpy(source, version, numpy, tmp_path):
+    """The package open-hypergraphs of `packages/` has the code of PyPI's, and a wider requirement."""
+    python = fresh(version, tmp_path)
+    install = (uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python)
+    run(*install, "./packages/open-hypergraphs", ".", f"numpy=={numpy}.*", folder=source)
+    run(uv.find_uv_bin(), "pip", "check", "--python", python, folder=tmp_path)
+    assert run(python, "-c", "import numpy; print(numpy.__version__)", folder=tmp_path).startswith(numpy)
     assert_trains(python, tmp_path)
+
+
+def test_without_the_recipe_python_3_13_is_refused_at_once(source, tmp_path):
+    """PyPI's open-hypergraphs needs NumPy 1.26, which would be compiled there for half an hour."""
+    python = fresh("3.13", tmp_path)
+    install = [uv.find_uv_bin(), "pip", "install", "--python", python, "--no-sources", "."]
+    done = subprocess.run(list(map(str, install)), cwd=source, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "open-hypergraphs==0.1.3+numpy2" in done.stderr
 
 
 def test_the_demo_leaves_only_files_that_git_ignores():

@@ -10,7 +10,7 @@ from catgrad.errors import ArtifactError, OptionError, brief, translated
 from catgrad.paths import require_file
 from catgrad.tools import Package
 
-ONNX = Package(name="the package onnx", module="onnx", install='pip install "catgrad[onnx]"')
+ONNX = Package(name="the package onnx", module="onnx", install="pip install onnx")
 
 MAX_FILE_BYTES = 2**31
 """The greatest protocol buffer; larger models keep their arrays in other files."""
