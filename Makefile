@@ -53,9 +53,10 @@ golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 	$(BIN)/python -m pytest -q tests/unit tests/conformance/test_scratch_tokenizers.py \
 	-k "golden or the_tour or text_of_a_tokenizer" --update-golden
 
-docs: $(VENV)/dev  ## build the documentation into site/
+docs: $(VENV)/dev  ## build the documentation into site/, and follow its links
 	$(BIN)/zensical build --strict --clean
 	$(BIN)/python -m tools.build_gallery site/playground
+	$(BIN)/python -m tools.check_links site
 
 figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
 	$(BIN)/catgrad draw catgrad.examples.iris:linear -o docs/images/linear.svg

@@ -21,9 +21,10 @@ from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
 from tests.targets import emit
+from tools import check_links
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -140,14 +141,14 @@ ELSEWHERE = {
     "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
     "docs/explanation/emitted-code.md",
     "docs/reference/scratch-language.md",
-    "CONTRIBUTING.md",
+    "docs/contributing.md",
     "docs/explanation/cuda-simulator.md",  # by test_cuda_wrong_kernels.py
 }  # fmt: skip
 """Pages whose code is run by a test of their own."""
 
 
 def test_no_page_has_code_that_no_test_runs():
-    pages = {page for page in [*PAGES, ROOT / "CONTRIBUTING.md"] if python_blocks(page)}
+    pages = {page for page in PAGES if python_blocks(page)}
     assert pages == {*PRINTING, *(ROOT / page for page in ELSEWHERE)}
 
 
@@ -172,7 +173,7 @@ def test_the_sprite_shown_is_assembled():
 
 def test_the_operation_shown_is_a_whole_declaration():
     """Run in another process, as a declaration registers its operation."""
-    [block] = python_blocks(ROOT / "CONTRIBUTING.md")
+    [block] = python_blocks(ROOT / "docs/contributing.md")
     program = f"""
 import numpy as np
 from catgrad import NdArrayType
@@ -227,7 +228,7 @@ def slugs(page: Path) -> set[str]:
     return {re.sub(r"[\s-]+", "-", heading) for heading in plain}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_have_anchors(page):
     for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
@@ -319,3 +320,20 @@ def test_the_command_line_has_the_commands_and_options_of_its_page():
         for option in (text for each in found.params for text in each.opts if text.startswith("-")):
             rows = [row for row in page.splitlines() if f"`{option}" in row]
             assert any(f"`{name}`" in row or "| all |" in row for row in rows), f"{option} of {name}"
+
+
+def test_links_of_the_built_site_are_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/index.html").write_text('<h2 id="part">', encoding="utf-8")
+    links = [
+        "there/",
+        "there/#part",
+        "/there/",
+        "https://example.org/gone",
+        "gone/",
+        "there/#gone",
+        "gone.png",
+    ]
+    text = "".join(f'<a href="{link}">' for link in links[:-1]) + f'<img src="{links[-1]}">'
+    (tmp_path / "index.html").write_text(text, encoding="utf-8")
+    assert [link for _, link in check_links.broken(tmp_path)] == ["gone/", "there/#gone", "gone.png"]
