@@ -1,5 +1,6 @@
 """catgrad compiles a model's training loop into source code you own."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 if TYPE_CHECKING:
+    from catgrad.frontends.onnx import from_onnx
     from catgrad.frontends.torch import compile_module, from_torch
 
     __version__: str
@@ -37,10 +39,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Terms", "Var", "accuracy", "build", "compile_model", "compile_module",
-    "copy", "data", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers",
-    "load", "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save",
-    "schedules", "sgd", "shared_rows", "trace", "verify",
+    "copy", "data", "digest", "discard", "emit", "evaluate", "fit", "from_onnx", "from_torch", "identity",
+    "layers", "load", "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation",
+    "save", "schedules", "sgd", "shared_rows", "trace", "verify",
 ]  # fmt: skip
+
+
+FRONTENDS = {"compile_module": "torch", "from_onnx": "onnx", "from_torch": "torch"}
+"""Functions of front ends, by the folder of each."""
 
 
 def __dir__() -> list[str]:
@@ -48,11 +54,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Read the version, or load the front end for PyTorch at its first use, as it registers functions."""
+    """Read the version, or load a front end at its first use, as it registers functions."""
     if name == "__version__":
         return version("catgrad")
-    if name not in ("compile_module", "from_torch"):
+    if name not in FRONTENDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import catgrad.frontends.torch as frontend
-
-    return getattr(frontend, name)
+    return getattr(import_module(f"catgrad.frontends.{FRONTENDS[name]}"), name)

@@ -29,10 +29,12 @@ STRAY_SECONDS = 3600
 
 
 def user_cache() -> Path:
-    """Return the folder of the user's cached files."""
+    """Return the folder of cached files: $CATGRAD_CACHE, or the user's cache."""
+    if chosen := os.environ.get("CATGRAD_CACHE"):
+        return Path(chosen).absolute()
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("catgrad", appauthor=False))
+    return Path(platformdirs.user_cache_dir("catgrad", appauthor=False)).absolute()
 
 
 def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:

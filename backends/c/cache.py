@@ -37,10 +37,8 @@ def cached(
 
 
 def cache_folder() -> Path:
-    """Return the folder of cached libraries: $CATGRAD_CACHE, or the user's cache."""
-    chosen = os.environ.get("CATGRAD_CACHE")
-    folder = Path(chosen) if chosen else user_cache() / "c"
-    return folder.absolute()
+    """Return the folder of cached libraries."""
+    return user_cache() / "c"
 
 
 def digest(content: bytes) -> str:

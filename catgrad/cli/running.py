@@ -17,8 +17,8 @@ from catgrad.errors import OptionError, unknown
 from catgrad.tables import Table
 
 if TYPE_CHECKING:
+    from catgrad.learn.functions import Functions
     from catgrad.learn.learner import Learner
-    from catgrad.learn.task import Task
     from catgrad.programs.ports import Port
 
 EXAMPLE_SIZE = 4
@@ -66,14 +66,15 @@ def run(
 ) -> None:
     """Run a function of a Task on a target, and list its results: least, mean and greatest number, and NaN.
 
-    With --trace, it runs operation by operation, and lists the first one that made NaN of numbers, and the
-    slowest ones. Its diagram shows the first in red.
+    A plain term, or one of `Functions`, is run by the interpreter, that is by the reference of each of its
+    operations in NumPy. With --trace, a Task runs operation by operation, and the first one that made NaN of
+    numbers is listed, and the slowest ones. Its diagram shows the first in red.
 
     Example: `catgrad run net:task -f grads --trace --data batch.npz --weights run.safetensors -o nan.svg`
     """
     from catgrad.learn import checkpoint
     from catgrad.learn.compile import emit, emit_by_default
-    from catgrad.learn.task import COMPILED
+    from catgrad.learn.task import COMPILED, Task
     from catgrad.learn.trace import arguments, kind_of
     from catgrad.learn.trace import trace as traced
 
@@ -81,7 +82,13 @@ def run(
         require_unused(context, ["size"], "with --data")
     if not trace:
         require_unused(context, ["output"], "without --trace")
-    task, sizes = _task(model, precision), parsed(size)
+    found, sizes = in_precision(resolve(model), precision), parsed(size)
+    if not isinstance(found, Task):
+        require_unused(context, ["target", "trace", "weights"], "with a term, which the interpreter runs")
+        with guarded(f"{model} must run", "mend the model or its data"):
+            show_table(_interpreted(_functions(found), function, data, sizes))
+        return
+    task = found
     with guarded(f"{model} must run", "mend the model, its weights or its data"):
         learner: Learner = emit(task).load()().learner(seed=0)
         if weights:
@@ -100,17 +107,40 @@ def run(
         )
 
 
-def _task(model: str, precision: str) -> Task:
-    from catgrad.learn.task import Task
+def _functions(found: Any) -> Functions:
+    """Return the functions of a model that is no Task; a term is the only one of its own."""
+    from catgrad.learn.functions import Functions
+    from catgrad.terms.term import Term
 
-    found = resolve(model)
-    if not isinstance(found, Task):
+    if isinstance(found, Functions):
+        return found
+    if isinstance(found, Term):
+        return Functions({"term": found})
+    raise OptionError(
+        "the model to run must be a Task, Functions or a term",
+        f"it is {type(found).__name__}",
+        "wrap it as Functions({'name': term})",
+    )
+
+
+def _interpreted(functions: Functions, function: str, data: str, sizes: Mapping[str, Any]) -> Table:
+    """Evaluate a function, which needs no name where it is the only one, with initial values of seed 0."""
+    from catgrad.learn.functions import initial_term
+    from catgrad.programs.program import evaluate
+    from catgrad.terms.state import SEED
+
+    name = next(iter(functions.terms)) if len(functions.terms) == 1 and function == "loss" else function
+    if name not in functions.terms:
         raise OptionError(
-            "the model to run must be a Task, because its arrays have names and initial values",
-            f"{model} is {type(found).__name__}",
-            "wrap the model as Task(model, sgd(0.01), mse)",
+            f"a function must be one of {', '.join(functions.terms)}", f"it is {name!r}", "write -f NAME"
         )
-    return in_precision(found, precision)
+    term, inputs, outputs = functions.entry(name)
+    slots = [*functions.buffers, *functions.parameters]
+    seed = np.zeros((), SEED.array_type.dtype.numpy)
+    initial = dict(zip((slot.name for slot in slots), evaluate(initial_term(slots), seed), strict=True))
+    own = iter(_arrays([port for port in inputs if not port.role.is_table], data, sizes))
+    given = [initial[port.name] if port.role.is_table else next(own) for port in inputs]
+    return _described(outputs, evaluate(term, *given))
 
 
 def _arrays(ports: Sequence[Port], file: str, sizes: Mapping[str, Any]) -> list[Any]:

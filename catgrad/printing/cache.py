@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +13,15 @@ from jinja2.bccache import Bucket
 
 from catgrad.files import user_cache, write_atomically
 
+TEMPLATES = "templates"
+"""The folder in the cache."""
+
 DIGEST_BYTES = 32
 """Bytes before the code in a file: SHA-256 of the code, of the template and of the versions that made it."""
 
 
 class TemplateCache(jinja2.BytecodeCache):
-    """Code of templates in the folder `templates` of $CATGRAD_CACHE, or of the user's cache.
+    """Code of templates in a folder of the user's cache.
 
     A file that is damaged or outdated is made again; one that cannot be written is left out.
     """
@@ -41,7 +43,7 @@ class TemplateCache(jinja2.BytecodeCache):
 
 
 def _file(bucket: Bucket) -> Path:
-    return Path(os.environ.get("CATGRAD_CACHE") or user_cache()) / "templates" / bucket.key
+    return user_cache() / TEMPLATES / bucket.key
 
 
 def _digest(bucket: Bucket, code: bytes) -> bytes:

@@ -227,6 +227,11 @@ def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
     return current
 
 
+def is_running(arguments: tuple[Any, ...]) -> bool:
+    """Ask whether arguments are arrays, and no function is being built in which they were a mistake."""
+    return BUILDER.get(None) is None and not any(hasattr(argument, "builder") for argument in arguments)
+
+
 def not_variables(subject: str, arguments: tuple[Any, ...]) -> TermError:
     """Return the error for an operation on values that are no variables."""
     constant = "ops.array(values) for a constant"

@@ -12,7 +12,7 @@ from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenH
 from catgrad.dims import Size
 from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch, one_line
 from catgrad.terms.components import connected_components
-from catgrad.terms.op import Op, builder_of
+from catgrad.terms.op import Op, builder_of, is_running
 from catgrad.terms.structural import Copy, Discard
 from catgrad.types import Array, NdArrayType
 
@@ -48,8 +48,15 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
         return builder_of(arguments, "a term").splice(self, arguments)
 
     def __call__(self, *arguments: Any) -> Any:
-        results = self.apply(*arguments)
+        """Apply to variables, or run on arrays by the interpreter (`catgrad.programs.program.evaluate`)."""
+        results = self.run(*arguments) if is_running(arguments) else self.apply(*arguments)
         return results[0] if len(results) == 1 else results
+
+    def run(self, *arrays: Any) -> tuple[Any, ...]:
+        """Evaluate on arrays, by the reference of each operation in NumPy. Raises: as `evaluate`."""
+        from catgrad.programs.program import evaluate
+
+        return tuple(evaluate(self, *arrays))
 
     def __repr__(self) -> str:
         return f"Term({_object_text(self.source)} -> {_object_text(self.target)}, {self.H.X} operations)"

@@ -7,6 +7,7 @@ import pytest
 from open_hypergraphs import FiniteFunction, OpenHypergraph
 
 from catgrad import NdArrayType, build, layers, ops
+from catgrad.dims import Dim
 from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.functors import factor_parameters, reverse, reverse_derivative
 from catgrad.programs.program import evaluate, lower
@@ -183,3 +184,11 @@ def test_structural_types():
     with pytest.raises(ShapeError):
         Discard(V).outputs(S)
     assert identity(V).H.X == 0
+
+
+def test_a_term_runs_on_arrays():
+    term = build(lambda x, y: (x + y, x * y), [NdArrayType((Dim("n"),))] * 2)
+    x, y = np.float32([1, 2, 3]), np.float32([4, 5, 6])
+    assert [z.tolist() for z in term(x, y)] == [[5, 7, 9], [4, 10, 18]]
+    with pytest.raises(ShapeError, match="there must be 2 arrays"):
+        term(x)

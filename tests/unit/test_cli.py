@@ -247,3 +247,29 @@ def test_a_task_name_must_be_safe():
     task = mlp()
     with pytest.raises(OptionError, match="letters, digits and underscores"):
         Task(task.model, task.optimiser, task.loss, "../evil")
+
+
+def test_a_term_is_run_by_the_interpreter(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "from catgrad import Dim, Functions, NdArrayType, layers\n"
+        "BATCH = NdArrayType((Dim('batch'),))\n"
+        "model = layers.dense(BATCH, NdArrayType((4,)), NdArrayType((3,)))\n"
+        "both = Functions({'a': model, 'b': layers.linear(BATCH, NdArrayType((4,)), NdArrayType((2,)))})\n"
+    )
+    net = str(tmp_path / "net.py")
+    assert "[4, 3]" in run("run", f"{net}:model").stdout
+    assert "[7, 2]" in run("run", f"{net}:both", "-f", "b", "--size", "batch=7").stdout
+    assert "must be one of a, b, but it is 'loss'" in run("run", f"{net}:both").stderr
+    assert "--target must be left out with a term" in run("run", f"{net}:model", "-t", "c").stderr
+
+
+def test_the_cache_is_cleaned(tmp_path):
+    for name in ("c/entry", "templates", "mine"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_bytes(bytes(2_000_000))
+    listed = run("clean", "--dry-run", CATGRAD_CACHE=str(tmp_path))
+    assert listed.returncode == 0 and listed.stdout.count(str(tmp_path)) == 2
+    assert (tmp_path / "c").exists()
+    assert run("clean", CATGRAD_CACHE=str(tmp_path)).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert run("clean", CATGRAD_CACHE=str(tmp_path)).returncode == 0

@@ -74,7 +74,7 @@ MISTAKES = {
     "an array added to a variable": (lambda: build(lambda x: x + np.ones(3), [C]), "write ops.array(values)"),
     "an array before a variable": (lambda: build(lambda x: np.ones(3) - x, [C]), "write ops.array(values)"),
     "an array as a result": (lambda: build(lambda x: np.ones(3), [C]), "write ops.array(values)"),
-    "an array for a model": (lambda: MODEL(ARRAY), "write build(function, types)"),
+    "an array of other numbers for a term": (lambda: MODEL(ARRAY), "use astype"),
     "a model in place of a task": (lambda: emit(MODEL), "write Task(model, sgd(0.01), mse)"),
 }  # fmt: skip
 
