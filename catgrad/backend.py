@@ -35,7 +35,7 @@ from catgrad.programs.peak_memory import require_addressable
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program, nest, operations, requirements
 from catgrad.programs.signatures import SIGNATURES
-from catgrad.tables import Table
+from catgrad.tables import Table, Tabular
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
 from catgrad.types import Dtype, as_numpy
@@ -58,7 +58,7 @@ NO_16_BITS = "16 bits"
 
 
 @dataclass(frozen=True, repr=False)
-class Artifact:
+class Artifact(Tabular):
     """The files emitted for a program, by name, and the target that loads them.
 
     `program` is the one that was printed, `reference` the one before the target's passes, its specification.
@@ -74,11 +74,16 @@ class Artifact:
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        return str(self.table)
+
+    @property
+    def table(self) -> Table:
+        """The target, the functions and the files."""
         functions = ", ".join(f.name for f in self.program.functions if not f.kind.is_initial)
         files = [(name, _length(content)) for name, content in self.files.items()]
         stored = [("stored arrays", f"{len(self.values)}")] if self.values else []
         rows = [("target", self.backend.name), ("functions", functions), *files, *stored]
-        return str(Table(("artifact", self.program.name), rows, texts=2))
+        return Table(("artifact", self.program.name), rows, texts=2)
 
     @property
     def source(self) -> str:

@@ -1,9 +1,11 @@
-"""Tables: cells by row and column, a last row of totals, and sentences below, as aligned text."""
+"""Tables: cells by row and column, a last row of totals, and sentences below, as aligned text and as HTML."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from catgrad.dims import Size
 
@@ -35,12 +37,38 @@ class Table:
             printed.insert(-1, line)
         return "\n".join((*printed, *self.notes))
 
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        rows = "".join(self._cells(row, "td") for row in self.rows)
+        foot = f"<tfoot>{self._cells(self.total, 'th')}</tfoot>" if self.total else ""
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        head = f"<thead>{self._cells(self.header, 'th')}</thead>"
+        return f"<table>{head}<tbody>{rows}</tbody>{foot}</table>{notes}"
+
+    def _cells(self, row: Sequence[Cell], tag: str) -> str:
+        """Return a row of HTML, with numbers to the right."""
+        sides = ("left" if k < self.texts else "right" for k in range(len(row)))
+        cells = zip(sides, map(spelled, row), strict=True)
+        return "<tr>" + "".join(f'<{tag} align="{side}">{escape(c)}</{tag}>' for side, c in cells) + "</tr>"
+
     def _row(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         aligned = (
             cell.ljust(width) if k < self.texts else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         return "  ".join(aligned).rstrip()
+
+
+class Tabular(ABC):
+    """An object that a notebook shows as its table."""
+
+    @property
+    @abstractmethod
+    def table(self) -> Table:
+        """The table."""
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
 def spelled(cell: Cell) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, nearest
 from catgrad.learn.options import check_integer
-from catgrad.tables import Table, spelled
+from catgrad.tables import Table, Tabular, spelled
 from catgrad.types import Array
 
 NUMBERS = "iufb"
@@ -22,7 +22,7 @@ SHOWN_CLASSES = 4
 """Classes that the short table of a text column names."""
 
 
-class Columns(Mapping[str, Array]):
+class Columns(Tabular, Mapping[str, Array]):
     """Named columns of equal length: numbers, or text. `columns` and `read` make them.
 
     Raises: ShapeError if there are no columns or no rows, or columns differ in length
@@ -53,8 +53,13 @@ class Columns(Mapping[str, Array]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
+        return str(self.table)
+
+    @property
+    def table(self) -> Table:
+        """The kind and the values of each column."""
         rows = [(name, *_described(array)) for name, array in self.items()]
-        return str(Table(("column", "kind", "values"), rows, notes=[f"{self.rows:,} rows"], texts=3))
+        return Table(("column", "kind", "values"), rows, notes=[f"{self.rows:,} rows"], texts=3)
 
     def numbers(self, *names: str) -> Array:
         """Return columns side by side as float32 [rows, columns], by default all that are numbers.

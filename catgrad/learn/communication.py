@@ -16,14 +16,14 @@ from catgrad.learn.costs import primitives
 from catgrad.learn.options import check_integer
 from catgrad.programs.partition import axes_of_layers, largest_axis, summed_along
 from catgrad.programs.ports import Kind, Role
-from catgrad.tables import Table
+from catgrad.tables import Table, Tabular
 
 if TYPE_CHECKING:
     from catgrad.learn.task import Task
 
 
 @dataclass(frozen=True, repr=False)
-class Communication:
+class Communication(Tabular):
     """The bytes that a device sends in a training step, and keeps of the parameters, for each way of sharing.
 
     `passes` has the bytes of arrays that go through a ring, times how often they do; a way that finds no axes

@@ -16,7 +16,7 @@ from catgrad.programs.passes.layers import with_innermost_names
 from catgrad.programs.peak_memory import workspaces
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, lower, nest
-from catgrad.tables import Table
+from catgrad.tables import Table, Tabular
 from catgrad.types import NdArrayType, symbols
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ COUNTED = (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP)
 
 
 @dataclass(frozen=True, repr=False)
-class Costs:
+class Costs(Tabular):
     """The cost of each function of a task, and its workspace in bytes if all sizes are known.
 
     `communicated` are the bytes of loss and gradients that each process of data-parallel training has

@@ -10,19 +10,24 @@ from typing import Any
 from catgrad.errors import OptionError
 from catgrad.learn.history import History
 from catgrad.programs.ports import TABLES
-from catgrad.tables import Table
+from catgrad.tables import Table, Tabular
 
 
-class Shown:
+class Shown(Tabular):
     """The table and the plot of a learner; `history` is that of its last training by `fit`."""
 
     history: History | None = None
 
     def __repr__(self) -> str:
+        return str(self.table)
+
+    @property
+    def table(self) -> Table:
+        """The arrays, elements and bytes of each table of a task."""
         rows = [
             (str(role), *_counts(getattr(self, role))) for role in reversed(TABLES) if getattr(self, role)
         ]
-        return str(Table(("learner", "arrays", "elements", "bytes"), rows))
+        return Table(("learner", "arrays", "elements", "bytes"), rows)
 
     def plot(self, path: str | Path) -> None:
         """Draw the losses of the last training by `fit` to a PNG, SVG or PDF.

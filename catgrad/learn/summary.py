@@ -12,7 +12,7 @@ from catgrad.learn.options import check_integer
 from catgrad.programs.cost import costs
 from catgrad.programs.passes.layers import layer_of, layers
 from catgrad.programs.ports import Kind
-from catgrad.tables import Cell, Table
+from catgrad.tables import Cell, Table, Tabular
 from catgrad.types import NdArrayType
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Layer:
 
 
 @dataclass(frozen=True, repr=False)
-class Summary:
+class Summary(Tabular):
     """The layers of a task in the order of its operations, and their total; it prints as a table."""
 
     layers: tuple[Layer, ...]

@@ -34,6 +34,7 @@ from catgrad.learn.updates import Updates, stacks_of
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
+from catgrad.tables import Table, Tabular
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import narrowed, selected, unused_inputs
 from catgrad.terms.differentiable import inputs_with_gradient
@@ -58,7 +59,7 @@ TERMS = ("model", *COMPILED)
 
 
 @dataclass(frozen=True, repr=False)
-class Task:
+class Task(Tabular):
     """A model X → Ŷ, the optimiser that updates its parameters P, and the loss (Ŷ, Y) -> number.
 
     Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
@@ -339,7 +340,12 @@ class Task:
         return communication(self, devices, **sizes)
 
     def __repr__(self) -> str:
-        return str(described(self))
+        return str(self.table)
+
+    @property
+    def table(self) -> Table:
+        """The types of the model, the arrays, the optimiser and the loss."""
+        return described(self)
 
     def term(self, name: str) -> Term:
         """Return one of the terms, by its name among TERMS."""

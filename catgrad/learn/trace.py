@@ -23,7 +23,7 @@ from catgrad.learn.learner import Learner
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, bind_symbols, lower
-from catgrad.tables import Cell, Table, spelled
+from catgrad.tables import Cell, Table, Tabular, spelled
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.draw import around, render
 from catgrad.terms.op import Op
@@ -77,7 +77,7 @@ class Step:
 
 
 @dataclass(frozen=True, repr=False)
-class Trace:
+class Trace(Tabular):
     """A term whose operations have run: records in order, results, and where NaN come from.
 
     `first_nan` is the first operation that made NaN of operands without any, if there is one.

@@ -47,7 +47,7 @@ class Persistent(Named, register=False):
         return TermError(
             f"a {kind} must {must}",
             f"{self.name!r} is still inside the term",
-            "apply factor_parameters and factor_buffers first",
+            "wrap the term as Functions or as a Task, or apply factor_parameters and factor_buffers first",
         )
 
     @classmethod

@@ -183,3 +183,12 @@ def test_modules_have_summaries_on_the_command_line(tmp_path):
     given = ("--input", "f32[batch,4]", "--size", "batch=5", "--optimizer", "sgd")
     done = run("summary", f"{tmp_path}/net.py:net", *given)
     assert re.search(r"^0 +f32\[5,3\] +15 +60 +0 +135 ", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+def test_a_notebook_shows_tables():
+    """Text is escaped, numbers are at the right, and a learner is shown on every target."""
+    task = mlp()
+    shown = [task, emit(task, "numpy"), task.cost(batch=2), task.summary(batch=2)]
+    assert all(each._repr_html_() == each.table._repr_html_() for each in shown)
+    assert "f32[batch,4] -&gt;" in task._repr_html_()
+    assert '<td align="right">' in emit(task, "numpy").load()().learner(seed=0)._repr_html_()
