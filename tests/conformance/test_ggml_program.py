@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from catgrad.backends.c.cmake import CMAKE
 from catgrad.backends.c.compiler import CXX
+from catgrad.backends.ggml.tools import GGML
 
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from tests.ggml import NEEDS_GGML, built_by_cmake
 from tests.targets import emit, on
-from tests.unit.c.build import built, run, write_page
+from tests.unit.c.build import built, run, uses_package, write_page
 from tests.unit.line import X, Y, line
 
 EPOCHS = 20
@@ -50,6 +52,19 @@ def test_the_program_trains_like_other_targets(trained, target):
         for name, array in arrays.items():
             np.testing.assert_allclose(checkpoint.tables(ours)[table][name], array, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-6)
+
+
+@NEEDS_GGML
+def test_cmake_installs_a_package(tmp_path):
+    user, prefix = tmp_path / "user", tmp_path / "installed"
+    emit(line(), "ggml").write(tmp_path / "line")
+    made = built_by_cmake(tmp_path / "line").parent
+    built(*CMAKE.command(), "--install", made, "--prefix", prefix)
+    uses_package(user, "line", "CXX", "return line_error_string(0) == nullptr;")
+    ggml = GGML.prefix()
+    built(*CMAKE.command(), "-S", user, "-B", user, f"-DCMAKE_PREFIX_PATH={prefix};{ggml}")
+    built(*CMAKE.command(), "--build", user)
+    assert run(user / "uses").returncode == 0
 
 
 @NEEDS_GGML

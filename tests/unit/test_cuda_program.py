@@ -22,7 +22,7 @@ from catgrad.dims import coefficients
 from catgrad.errors import OptionError, ToolError
 from catgrad.loops.memory_plan import rounded
 from tests.targets import emit
-from tests.unit.c.build import SANE, built, run, write_page
+from tests.unit.c.build import SANE, built, run, uses_package, write_page
 from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.cuda.programs import NEEDS_NVCC, PROGRAMS, WARNED, simulated
 from tests.unit.line import line
@@ -78,9 +78,16 @@ def test_nvcc_takes_the_flags_of_a_loaded_library():
 @NEEDS_NVCC
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")
 def test_cmake(folder, tmp_path):
-    built("cmake", "-S", folder, "-B", tmp_path, "-DCMAKE_CUDA_ARCHITECTURES=90")
-    built("cmake", "--build", tmp_path, "--target", "line")
-    assert (tmp_path / "libline.a").exists()
+    """The library is installed without the program, and found by a project in C++."""
+    made, user, prefix = tmp_path / "made", tmp_path / "user", tmp_path / "installed"
+    built("cmake", "-S", folder, "-B", made, "-DCMAKE_CUDA_ARCHITECTURES=90", "-DLINE_PROGRAM=OFF")
+    built("cmake", "--build", made)
+    assert not (made / "train").exists()
+    built("cmake", "--install", made, "--prefix", prefix)
+    uses_package(user, "line", "CXX", "return line_step_workspace_bytes(1) == 0;")
+    built("cmake", "-S", user, "-B", user, f"-DCMAKE_PREFIX_PATH={prefix}")
+    built("cmake", "--build", user)
+    assert run(user / "uses").returncode == 0
 
 
 def test_host_files_are_those_of_c():

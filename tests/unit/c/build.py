@@ -46,3 +46,14 @@ def run(*command, **options):
 def built(*command, **options):
     done = run(*command, **options)
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+def uses_package(folder, name, language, body):
+    """Write a project that finds the installed package of a model, and a program `uses` that calls it."""
+    folder.mkdir()
+    file = f"uses.{language.lower()}"
+    (folder / file).write_text(f'#include "{name}.h"\nint main(void) {{ {body} }}\n')
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.18)\nproject(user {language})\nfind_package({name} REQUIRED)\n"
+        f"add_executable(uses {file})\ntarget_link_libraries(uses PRIVATE {name}::{name})\n"
+    )
