@@ -47,6 +47,14 @@ def test_the_readme_runs():
     assert namespace["y_hat"].shape == (150, 3)
 
 
+def test_the_landing_page_shows_what_is_emitted():
+    page, namespace = ROOT / "docs/index.md", {}
+    [code] = python_blocks(page)
+    exec(code, namespace)
+    [shown] = re.findall(r"```c\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert all(part in namespace["artifact"].source for part in excerpts(shown))
+
+
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs/tutorial/first-model.md"
@@ -132,7 +140,7 @@ def test_the_step_shown_is_emitted():
 
 
 ELSEWHERE = {
-    "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
+    "docs/index.md", "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
     "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
     "docs/explanation/emitted-code.md",
     "docs/reference/scratch-language.md",
