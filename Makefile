@@ -8,7 +8,7 @@ RELAXED := ./packages/open-hypergraphs
 NODE_PACKAGES := tests/scratch/node_modules/.installed tests/typescript/node_modules/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long browser check fuzz bench golden docs figures format clean
+.PHONY: help demo test test-long browser check fuzz bench golden docs figures format release clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -65,6 +65,12 @@ figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figure
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
 	$(BIN)/python -m tests.browser.playground docs/images/playground.png
 	$(BIN)/python -m benchmarks.memory --plot docs/images/memory.png
+
+release: $(VENV)/dev  ## build the distributions into dist/, with open-hypergraphs for any NumPy, and check them
+	rm -rf dist packages/*/dist
+	$(BIN)/uv build --quiet --out-dir dist
+	$(BIN)/uv build --quiet --wheel --out-dir dist packages/open-hypergraphs
+	$(BIN)/twine check --strict dist/*
 
 format: $(VENV)/dev  ## format, and fix what can be fixed automatically
 	$(BIN)/ruff format .
