@@ -22,7 +22,7 @@ test: $(VENV)/dev $(NODE_PACKAGES)  ## install the test dependencies and run all
 test-long: $(VENV)/ggml $(NODE_PACKAGES) tests/webgpu/node_modules/.installed  ## run the tests that repeat others on slow targets
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 
-browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in Scratch's editor, and modules in pages (needs chromium)
+browser: $(VENV)/dev tests/browser/node_modules/.installed tests/vite/node_modules/.installed  ## run projects in Scratch's editor, and modules in pages (needs chromium)
 	@if ! command -v chromium && [ "$$(id -u)" = 0 ] && command -v apt-get; then \
 	apt-get update -qq && apt-get install -y -qq chromium; fi >/dev/null
 	$(BIN)/python -m pytest -m browser tests/browser

@@ -13,15 +13,19 @@ const FLAGS = [
 
 const ISOLATED = {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp'};
 
+const TYPES = {html: 'text/html', wasm: 'application/wasm'};
+
 const serve = (files, headers) => http.createServer((request, response) => {
-    const content = request.url === '/' ? '<!doctype html><link rel="icon" href="data:">' : files[request.url.slice(1)];
-    const type = request.url === '/' ? 'text/html' : 'text/javascript';
-    response.writeHead(content === undefined ? 404 : 200, {'Content-Type': `${type}; charset=utf-8`, ...headers});
-    response.end(content);
+    const name = request.url.slice(1) || 'index.html';
+    const type = TYPES[name.split('.').at(-1)] ?? 'text/javascript';
+    response.writeHead(name in files ? 200 : 404, {'Content-Type': `${type}; charset=utf-8`, ...headers});
+    response.end(files[name]);
 });
 
-const run = async ({chromium, files, script, isolated}) => {
-    const served = serve(files, isolated ? ISOLATED : {});
+const run = async ({chromium, files, binary = {}, script, isolated}) => {
+    const whole = {'index.html': '<!doctype html><link rel="icon" href="data:">', ...files};
+    for (const [name, content] of Object.entries(binary)) whole[name] = Buffer.from(content, 'base64');
+    const served = serve(whole, isolated ? ISOLATED : {});
     await new Promise(resolve => served.listen(0, 'localhost', resolve));
     const browser = await puppeteer.launch({executablePath: chromium, args: FLAGS});
     try {
