@@ -42,13 +42,13 @@ Wire = tuple[int, ...]
 """A wire of a loop's body: its value in each segment."""
 
 
-def roll(term: Term) -> Term:
-    """Return an equal term in which stacks of equal layers are loops.
+def roll(term: Term, arguments: Sequence[str] = (), results: Sequence[str] = ()) -> Term:
+    """Return an equal term in which stacks of equal layers are loops; its arguments and results have names.
 
     Parameters, buffers and run numbers keep their order and their names. These are made distinct first,
     because streams of random numbers depend on them.
     """
-    roller = _Roller(with_distinct_names(term))
+    roller = _Roller(with_distinct_names(term), arguments, results)
     return roller.term() if roller.runs else term
 
 
@@ -88,9 +88,12 @@ class _Run:
 class _Roller:
     """A term as values and nodes, and the runs found among these."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: Term, arguments: Sequence[str], results: Sequence[str]) -> None:
         self.types = list(term.source.table)
         self.values = Values(term, shared=False)
+        named = zip(self.values.results, results, strict=False)
+        self.given = dict(enumerate(arguments)) | dict(named)
+        self.values.names |= self.given
         every = self.values.nodes
         self.kept = [node for node in every if isinstance(node.op, Persistent)]
         self.values.names |= {n.outputs[0]: n.op.name for n in every if isinstance(n.op, Persistent)}
@@ -215,7 +218,7 @@ class _Roller:
             known |= {v: self._labelled(v, y) for v, y in zip(outputs, results, strict=True)}
 
     def _labelled(self, value: int, variable: Any) -> Any:
-        return _label(variable, self.values.names.get(value))
+        return variable if value in self.given else _label(variable, self.values.names.get(value))
 
     def _loop(self, run: _Run, known: dict[int, Any]) -> None:
         """Apply the loop of a run; what is read after it is known then."""

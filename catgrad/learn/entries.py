@@ -77,12 +77,11 @@ def lowered(terms: Terms, has: Callable[[Op], bool] = lambda op: True, rolls: bo
     """
     expand = Expand(has)
     functions = [_function(name, entry, expand) for name, entry in terms.entries.items()]
-    change = (lambda term: expand(roll(term))) if rolls else expand
-    every = (*_initial(terms, functions, change), *functions)
+    every = (*_initial(terms, functions, expand, rolls), *functions)
     return Program(terms.name, every, terms.tables, terms.optimiser, terms.notes)
 
 
-def _initial(terms: Terms, functions: Sequence[Function], change: Callable[[Term], Term]) -> list[Function]:
+def _initial(terms: Terms, functions: Sequence[Function], expand: Expand, rolls: bool) -> list[Function]:
     """Lower the functions from a seed to the initial values of tables that are arguments."""
     taken = {Role.PARAMETER, *(role for function in functions for role in function.tables)}
     seed = (Port(Role.SEED, "seed", SEED.array_type),)
@@ -91,8 +90,10 @@ def _initial(terms: Terms, functions: Sequence[Function], change: Callable[[Term
         if table in taken:
             slots, kind = terms.tables.get(table, ()), INITIAL[table]
             outputs = tuple(Port(table, slot.name, slot.type) for slot in slots)
-            term = change(initial_term(slots))
-            initial.append(_lowered(term, kind, kind, seed, outputs, doc))
+            term = initial_term(slots)
+            if rolls:
+                term = roll(term, results=[slot.name for slot in slots])
+            initial.append(_lowered(expand(term), kind, kind, seed, outputs, doc))
     return initial
 
 
@@ -112,4 +113,10 @@ def _lowered(
 ) -> Function:
     """Lower a term whose ports are known."""
     function = lower(term, str(name), [port.label for port in inputs], doc)
-    return replace(function, kind=kind, inputs=inputs, outputs=outputs)
+    new = "" if kind.is_initial else "new_"
+    results = {
+        v: new * port.role.is_table + port.label
+        for v, port in zip(function.results, outputs, strict=True)
+        if port.role.is_table or port.role is Role.GRADIENT
+    }
+    return replace(function, kind=kind, inputs=inputs, outputs=outputs, names=results | function.names)

@@ -77,7 +77,7 @@ class Functions:
         renewed = self.buffers if opened.changes else ()
 
         def function(*arguments: Any) -> Any:
-            persistent = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            persistent = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             values = opened.term.apply(
                 *(persistent[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters)),
                 *arguments[len(slots) :],
@@ -86,7 +86,7 @@ class Functions:
             new |= {s.name: persistent[s.name] + 1 for s in opened.counting}
             outputs = zip(opened.outputs, values[len(opened.buffers) :], strict=True)
             return [
-                *(Label(f"new_{s.name}")(new.get(s.name, persistent[s.name])) for s in renewed),
+                *(new.get(s.name, persistent[s.name]) for s in renewed),
                 *(Label(n)(y) for n, y in outputs),
             ]
 
@@ -123,8 +123,7 @@ def initial_term(slots: Sequence[Slot]) -> Term:
     """Build the term from a seed to the initial values of these slots; the seed is that of `seed`."""
 
     def initial(seed: Any) -> Any:
-        first = [seed if s == slot(SEED) else _initial(s, seed) for s in slots]
-        return [Label(s.name)(value) for s, value in zip(slots, first, strict=True)]
+        return [seed if s == slot(SEED) else _initial(s, seed) for s in slots]
 
     return build(initial, [SEED.array_type])
 

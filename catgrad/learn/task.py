@@ -193,13 +193,12 @@ class Task(Tabular):
         slots = (*self.buffers, *parameters)
 
         def trained(*arguments: Any) -> Any:
-            given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            given = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             read = [*(n.name for n in numbers), *(s.name for s in (*buffers, *parameters))]
             values = opened.apply(*map(given.__getitem__, read), *_labelled("x", arguments[len(slots) :]))
             new = given | {n.name: given[n.name] + 1 for n in numbers if n.counts}
             new |= {s.name: value for s, value in zip(buffers, values, strict=False)}
-            renewed = _renewed(self.buffers, [new[s.name] for s in self.buffers])
-            return [*renewed, *_labelled(self._trained_name, values[len(buffers) :])]
+            return [*(new[s.name] for s in self.buffers), *_labelled(self._trained_name, values[len(buffers) :])]
 
         return build(trained, [s.type for s in slots] + list(self.inputs))
 
@@ -212,7 +211,7 @@ class Task(Tabular):
         slots = (*self.buffers, *self.parameters)
 
         def predict(*arguments: Any) -> Any:
-            given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            given = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             read = (given[s.name] for s in (*own.numbers, *own.buffers, *own.parameters))
             values = own.term.apply(*read, *_labelled("x", arguments[len(slots) :]))
             return _labelled("y_hat", values[len(own.buffers) :])
@@ -269,14 +268,13 @@ class Task(Tabular):
     def _updated(self) -> tuple[tuple[RunNumber, ...], Term]:
         """The numbers of S, and from them, its arrays, P and P′ to the new arrays and P."""
         p = [slot.type for slot in self.parameters]
+        kept = (*self._moments, *self.parameters)
+        count, names = len(kept), [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
         stacks = stacks_of(self._layered, self.parameters) if self.rolls else []
 
         def update(*arguments: Any) -> Any:
-            count, kept = len(arguments) - len(p), (*self._moments, *self.parameters)
-            names = [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
-            given = [Label(name)(a) for name, a in zip(names, arguments, strict=True)]
             prepare = self.optimiser.prepare
-            arrays = zip(self._lenses(given[:count]), prepare(given[count:]), strict=True)
+            arrays = zip(self._lenses(arguments[:count]), prepare(list(arguments[count:])), strict=True)
             named = zip(self._lenses(names[:count]), names[count:], strict=True)
             updates = Updates(
                 Run(self.runtime_learning_rate),
@@ -289,7 +287,7 @@ class Task(Tabular):
 
         term = build(update, [*(slot.type for slot in self._moments), *p, *p])
         # Without loops, gradients are used where they are computed, one after the other.
-        return factor_run_numbers(roll(term) if stacks else term)
+        return factor_run_numbers(roll(term, names) if stacks else term)
 
     @cached_property
     def update_term(self) -> Term:
@@ -298,10 +296,7 @@ class Task(Tabular):
         slots = (*self.state, *self.parameters)
 
         def update(*arguments: Any) -> Any:
-            given = [Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)]
-            gradients = arguments[len(slots) :]
-            named = [Label(f"d_{p.name}")(dp) for p, dp in zip(self.parameters, gradients, strict=True)]
-            return _renewed(slots, [*_counted(numbers, given), *updated.apply(*given, *named)])
+            return [*_counted(numbers, arguments), *updated.apply(*arguments)]
 
         return build(update, [*(s.type for s in slots), *(p.type for p in self.parameters)])
 
@@ -316,7 +311,8 @@ class Task(Tabular):
             lenses = self._lenses((*state[numbers:], *parameters))
             at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
             loss, *rest = self.grads_term.apply(*buffers, *at, *arguments[s + m + p :])
-            new = self.update_term.apply(*state, *parameters, *rest[m:])
+            named = [Label(f"d_{s.name}")(dp) for s, dp in zip(self.parameters, rest[m:], strict=True)]
+            new = self.update_term.apply(*state, *parameters, *named)
             return [loss, *new[:s], *rest[:m], *new[s:]]
 
         types = [slot.type for slot in self.state]
@@ -436,7 +432,3 @@ def _labelled(name: str, values: Sequence[Any]) -> list[Any]:
 def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
     """Increment the run numbers that count steps."""
     return [value + 1 if n.counts else value for n, value in zip(numbers, values, strict=False)]
-
-
-def _renewed(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
-    return [Label(f"new_{slot.name}")(value) for slot, value in zip(slots, values, strict=True)]
