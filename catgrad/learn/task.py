@@ -198,7 +198,10 @@ class Task(Tabular):
             values = opened.apply(*map(given.__getitem__, read), *_labelled("x", arguments[len(slots) :]))
             new = given | {n.name: given[n.name] + 1 for n in numbers if n.counts}
             new |= {s.name: value for s, value in zip(buffers, values, strict=False)}
-            return [*(new[s.name] for s in self.buffers), *_labelled(self._trained_name, values[len(buffers) :])]
+            return [
+                *(new[s.name] for s in self.buffers),
+                *_labelled(self._trained_name, values[len(buffers) :]),
+            ]
 
         return build(trained, [s.type for s in slots] + list(self.inputs))
 
