@@ -78,7 +78,6 @@ BACKEND = Backend(
         "every_size": interface.every_size,
         "flags": lambda: " ".join(REQUIRED),
         "initials": interface.initials,
-        "layouts": interface.layouts,
         "listed": interface.listed,
         "longest_name": longest_name,
         "manifest": manifest,

@@ -15,7 +15,7 @@ from catgrad.naming import Namer
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
-from .interface import Member, Place, layouts
+from .interface import Layout, Place
 
 MAX_SOURCE_BYTES = 2**20
 """Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""
@@ -34,7 +34,7 @@ class Weight:
     digits: tuple[str, ...]
 
 
-def weights(program: Program, tables: Mapping[str, Sequence[Member]], backend: Backend) -> list[Weight]:
+def weights(program: Program, placed: Mapping[str, Layout], backend: Backend) -> list[Weight]:
     """Read the arrays of the file that the option `weights` names; none without it.
 
     Raises: ArtifactError if the file is no whole file of weights; ShapeError if an array is missing or has
@@ -46,7 +46,7 @@ def weights(program: Program, tables: Mapping[str, Sequence[Member]], backend: B
     arrays = read_weights(path, program)
     selected = {
         table: layout
-        for table, layout in layouts(tables).items()
+        for table, layout in placed.items()
         if table == "parameters"
         or (table in INFERENCE_TABLES and any(place.slot.name in arrays for place in layout))
     }

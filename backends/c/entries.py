@@ -19,7 +19,7 @@ from catgrad.programs.stacks import layers_of
 
 from .equations import equations
 from .halves import stored
-from .interface import CArgument, LayerStruct, Member, Signature, prefix
+from .interface import CArgument, LayerStruct, Member, Signature, layouts, prefix
 from .layers import functions_of, outlined
 from .machine import MACHINE, PACKING, companion
 from .workspace import Workspace, workspace
@@ -85,7 +85,7 @@ class Printer(ABC):
         printed = {f.name: self.function(f) for f in last}
         functions = {f.name: printed[f.name] for f in self.program.functions}
         kinds = {kind: functions[f.name] for kind, f in self.program.kinds.items()}
-        return {"functions": functions, "kinds": kinds, "tables": self.tables}
+        return {"functions": functions, "kinds": kinds, "tables": self.tables, "placed": layouts(self.tables)}
 
 
 class Library(Printer):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple, Self
@@ -236,7 +237,7 @@ class Place:
     layers: LayerStruct | None = None
     name: str = ""
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Shape with all sizes known."""
         return numbers(self.slot.type.shape)
@@ -309,7 +310,8 @@ def layouts(tables: Mapping[str, Sequence[Member]]) -> dict[str, Layout]:
 
 
 def _layout(members: Sequence[Member]) -> Layout:
-    places: list[Place] = []
+    places, end = list[Place](), 0
     for slot, identifier, layers, name in members:
-        places.append(Place(slot, identifier, Layout(tuple(places[-1:])).bytes, layers, name))
+        places.append(Place(slot, identifier, end, layers, name))
+        end = aligned(end + places[-1].bytes)
     return Layout(tuple(places))

@@ -10,13 +10,13 @@ from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 
-from .interface import Member, entry, layouts, prefix
+from .interface import Layout, entry, prefix
 
 
 def manifest(
     program: Program,
     functions: Mapping[str, Any],
-    tables: Mapping[str, Sequence[Member]],
+    placed: Mapping[str, Layout],
     with_memory: bool = True,
     prepared: Sequence[Any] = (),
     **more: Any,
@@ -34,9 +34,7 @@ def manifest(
         **terms_sha256(program),
         "optimiser": {"name": optimiser, **dict(settings)},
         **({"notes": list(program.notes)} if program.notes else {}),
-        "tables": {
-            table: [_array(p, with_memory) for p in layout] for table, layout in layouts(tables).items()
-        },
+        "tables": {table: [_array(p, with_memory) for p in layout] for table, layout in placed.items()},
         **({"prepared": [{"name": x.name, "member": x.identifier} for x in prepared]} if prepared else {}),
         "functions": [
             _function(prefix(program), f, functions[f.name], with_memory)

@@ -103,8 +103,8 @@ class _Roller:
         self.updates = [node for node in every if isinstance(node.op, Update)]
         nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
         scalars = self._scalars(nodes)
-        shared = self._shared(node for node in nodes if node in scalars)
-        self.written = [*shared, *(node for node in nodes if node not in scalars)]
+        shared = self._shared(node for node in nodes if node.outputs in scalars)
+        self.written = [*shared, *(node for node in nodes if node.outputs not in scalars)]
         self.nodes, self.streams = self._compared(self.written)
         self.last_reader = {value: k for k, node in enumerate(self.nodes) for value in node.inputs}
         for value in (*self.values.results, *(node.inputs[0] for node in self.updates)):
@@ -144,15 +144,15 @@ class _Roller:
             self.values.names[value] = f"{op.name}.stream"
         return value
 
-    def _scalars(self, nodes: Sequence[Node]) -> set[Node]:
-        """Return the nodes that compute rates from run numbers: all layers read them, the first has them."""
+    def _scalars(self, nodes: Sequence[Node]) -> set[Wire]:
+        """Return the rates that nodes compute from run numbers: all layers read them, the first has them."""
         numbers = {node.outputs[0] for node in self.kept if isinstance(node.op, RunNumber)}
         free = set(numbers)
         for _, inputs, outputs in nodes:
             if free.issuperset(inputs) and not any(self.values.types[v].rank for v in outputs):
                 free.update(outputs)
                 numbers.update(outputs if not numbers.isdisjoint(inputs) else ())
-        return {*self.values.ancestors([*numbers], frozenset())}
+        return {node.outputs for node in self.values.ancestors([*numbers], frozenset())}
 
     def _word(self) -> Array:
         """Return a number for each node, equal for equal operations on operands of equal types."""
@@ -308,7 +308,7 @@ def _periods(word: Array) -> set[int]:
         order = np.argsort(word, kind="stable")
         equal = word[order[1:]] == word[order[:-1]]
         periods.update(np.diff(order)[equal].tolist())
-        pairs = np.stack([word[:-length], word[length:]])
-        word = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+        pairs = word[:-length] * (word.max() + 1) + word[length:]
+        word = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         length *= 2
     return periods

@@ -119,4 +119,4 @@ def _lowered(
         for v, port in zip(function.results, outputs, strict=True)
         if port.role.is_table or port.role is Role.GRADIENT
     }
-    return replace(function, kind=kind, inputs=inputs, outputs=outputs, names=results | function.names)
+    return replace(function, kind=kind, inputs=inputs, outputs=outputs, names={**results, **function.names})

@@ -366,10 +366,8 @@ class Task(Tabular):
 
     def ports(self, role: Role) -> tuple[Port, ...]:
         """List all arrays of a role."""
-        tables = {Role.STATE: self.state, Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
-        if role in tables or role is Role.GRADIENT:
-            slots = self.parameters if role is Role.GRADIENT else tables[role]
-            return tuple(Port(role, slot.name, slot.type) for slot in slots)
+        if role in self._ports:
+            return self._ports[role]
         if role is Role.LOSS:
             return (Port(role, "loss", self.criterion_term.target.table[0]),)
         name, types = {
@@ -380,6 +378,12 @@ class Task(Tabular):
             Role.OUTPUT_COTANGENT: ("d_y_hat", cotangents(self.outputs)),
         }[role]
         return tuple(Port(role, n, type) for n, type in zip(numbered(name, len(types)), types, strict=True))
+
+    @cached_property
+    def _ports(self) -> Mapping[Role, tuple[Port, ...]]:
+        tables = {Role.STATE: self.state, Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
+        tables[Role.GRADIENT] = self.parameters
+        return {role: tuple(Port(role, s.name, s.type) for s in slots) for role, slots in tables.items()}
 
     def _ports_of(self, kind: Kind, role: Role) -> tuple[Port, ...]:
         """List the arrays of a role in a function; Ŷ is that of training in those that train with it."""

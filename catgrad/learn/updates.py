@@ -56,7 +56,7 @@ class Updates:
     optimisers: Sequence[Optimiser]
     arrays: Sequence[Sequence[Any]]
     names: Sequence[Sequence[str]]
-    traced: dict[int, tuple[list[Edge], list[int]]] = field(default_factory=dict)
+    traced: dict[int, tuple[Sequence[Edge], list[int]]] = field(default_factory=dict)
 
     def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
         """Return the new state and value of each parameter; equal layers of stacks are updated in loops."""
@@ -105,7 +105,7 @@ class Updates:
         """Tell whether two parameters have the same update: one optimiser, or the same operations."""
         return self.optimisers[one] == self.optimisers[other] or self._alone(one) == self._alone(other)
 
-    def _alone(self, k: int) -> tuple[list[Edge], list[int]]:
+    def _alone(self, k: int) -> tuple[Sequence[Edge], list[int]]:
         """Return the update of one parameter alone, as operations on numbered wires and its results."""
         if k not in self.traced:
             types = [array.type for array in self.arrays[k]]

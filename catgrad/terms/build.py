@@ -63,7 +63,7 @@ class TermBuilder:
                 if isinstance(edge.op, (Persistent, Update)):
                     outside = (variable.wire for variable in self._outside(edge.op))
                     place |= dict(zip(edge.targets, outside, strict=True))
-            every = [edge for edge in every if not isinstance(edge.op, (Persistent, Update))]
+            every = tuple(edge for edge in every if not isinstance(edge.op, (Persistent, Update)))
         here = origin()
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:

@@ -78,19 +78,22 @@ class Values:
         self.types: list[NdArrayType] = list(term.source.table)
         self.names: dict[int, str] = {}
         self.nodes: list[Node] = []
-        every, first = edges(term), {}
+        every, types, first = edges(term), term.H.w.table, dict[tuple[Op, tuple[int, ...]], tuple[int, ...]]()
         of_wire = {wire: i for i, wire in enumerate(term.s.table.tolist())}
         for k in schedule(term):
             op, sources, targets = every[k]
             ins = tuple(of_wire[wire] for wire in sources)
             if isinstance(op, (Copy, Label, Discard)):
-                of_wire |= dict.fromkeys(targets, ins[0])
+                of_wire.update(dict.fromkeys(targets, ins[0]))
                 if isinstance(op, Label):
                     self.names.setdefault(ins[0], op.name)
                 continue
-            if not shared or (op, ins) not in first:
-                first[op, ins] = self._add(op, ins, [term.H.w.table[wire] for wire in targets])
-            of_wire |= dict(zip(targets, first[op, ins], strict=True))
+            outs = first.get((op, ins)) if shared else None
+            if outs is None:
+                outs = self._add(op, ins, [types[wire] for wire in targets])
+            if shared:
+                first[op, ins] = outs
+            of_wire.update(zip(targets, outs, strict=True))
         self.results = [of_wire[wire] for wire in term.t.table.tolist()]
         self.producer = {value: node for node in self.nodes for value in node.outputs}
 
@@ -115,10 +118,10 @@ class Values:
         found, stack = set(), [value for value in values if value not in stop]
         while stack:
             node = self.producer.get(stack.pop())
-            if node is not None and node not in found:
-                found.add(node)
+            if node is not None and node.outputs not in found:
+                found.add(node.outputs)
                 stack += [value for value in node.inputs if value not in stop]
-        return [node for node in self.nodes if node in found]
+        return [node for node in self.nodes if node.outputs in found]
 
     def closure(self, inputs: range) -> frozenset[int]:
         """Return the values that depend on these inputs only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -58,6 +59,12 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
 
         return tuple(evaluate(self, *arrays))
 
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The operations, in storage order."""
+        sources, targets = _lists(self.H.s), _lists(self.H.t)
+        return tuple([Edge(op, s, t) for op, s, t in zip(self.H.x.table, sources, targets, strict=True)])
+
     def __repr__(self) -> str:
         return f"Term({_object_text(self.source)} -> {_object_text(self.target)}, {self.H.X} operations)"
 
@@ -108,10 +115,9 @@ def assemble(
     return Term(wires(sources, count), wires(targets, count), hypergraph)
 
 
-def edges(term: Term) -> list[Edge]:
+def edges(term: Term) -> tuple[Edge, ...]:
     """Return the operations of a term, in storage order."""
-    sources, targets = _lists(term.H.s), _lists(term.H.t)
-    return [Edge(op, s, t) for op, s, t in zip(term.H.x.table, sources, targets, strict=True)]
+    return term.edges
 
 
 def substituted(term: Term, image: Callable[[Op, tuple[NdArrayType, ...]], Term | None]) -> Term:
