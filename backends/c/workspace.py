@@ -9,7 +9,7 @@ from functools import reduce
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.steps import Lowered, kernels
-from catgrad.loops.memory_plan import Plan, byte_size, largest
+from catgrad.loops.memory_plan import Plan, largest
 from catgrad.loops.printing.calls import KernelText
 from catgrad.printing.dialect import Text
 
@@ -54,7 +54,8 @@ def workspace(
     of_all, of_threads = _scratch(lowered, plan, texts)
     needs_some = any(map(_has_constant, (plan.size, of_all, of_threads)))
     has_scratch = any(text.scratch for text in texts)
-    bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
+    types = dict.fromkeys(array.type for array in (*lowered.arguments, *lowered.results, *plan.offsets))
+    bytes = (type.bytes for type in types)
     indices = reduce(largest, map(size_bound, (text.reach for text in texts)), reach)
     reach = reduce(largest, map(size_bound, (*bytes, plan.size)), indices)
     return Workspace(

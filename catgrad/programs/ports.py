@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
 
 from catgrad.dims import Size
 from catgrad.errors import TermError
@@ -105,7 +106,8 @@ class Port:
 
 def tables(ports: Iterable[Port]) -> tuple[Role, ...]:
     """List the tables that these arrays belong to, in order."""
-    return tuple(dict.fromkeys(port.role for port in ports if port.role.is_table))
+    roles = dict.fromkeys(role for role, _ in groupby(port.role for port in ports))
+    return tuple(role for role in roles if role.is_table)
 
 
 def check_distinct(slots: Mapping[Role, Iterable[Slot]]) -> None:

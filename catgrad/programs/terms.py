@@ -67,8 +67,6 @@ class Terms:
         types: dict[tuple[Role, str], NdArrayType] = {}
         for name, entry in self.entries.items():
             _check_name(name, entry)
-            for port in entry.inputs:
-                require_name_of_array(port.name)
             for ports, roles, terms in zip(
                 (entry.inputs, entry.outputs),
                 entry.roles,
@@ -79,6 +77,8 @@ class Terms:
                 _check_types(name, ports, terms.table)
             for port in (*entry.inputs, *entry.outputs) if entry.kind is not Kind.FUNCTION else ():
                 _check_type(name, port, types.setdefault((port.role, port.name), port.type))
+        for array in dict.fromkeys(port.name for entry in self.entries.values() for port in entry.inputs):
+            require_name_of_array(array)
 
     @property
     def of_task(self) -> bool:

@@ -82,7 +82,7 @@ class Values:
         of_wire = {wire: i for i, wire in enumerate(term.s.table.tolist())}
         for k in schedule(term):
             op, sources, targets = every[k]
-            ins = tuple(of_wire[wire] for wire in sources)
+            ins = tuple([of_wire[wire] for wire in sources])
             if isinstance(op, (Copy, Label, Discard)):
                 of_wire.update(dict.fromkeys(targets, ins[0]))
                 if isinstance(op, Label):

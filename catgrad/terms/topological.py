@@ -25,20 +25,19 @@ def schedule(term: Term) -> list[int]:
         for i in consumers[wire]:
             missing[i] -= 1
 
-    def priority(i: int) -> tuple[bool, int]:
-        return not every[i].op.structural, i
-
-    ready = [priority(i) for i, count in enumerate(missing) if count == 0]
+    # Numbers of structural operations are less than those of all others.
+    first = [i if edge.op.structural else i + len(every) for i, edge in enumerate(every)]
+    ready = [first[i] for i, count in enumerate(missing) if count == 0]
     heapify(ready)
     order = []
     while ready:
-        _, i = heappop(ready)
+        i = heappop(ready) % len(every)
         order.append(i)
         for wire in every[i].targets:
             for j in consumers[wire]:
                 missing[j] -= 1
                 if missing[j] == 0:
-                    heappush(ready, priority(j))
+                    heappush(ready, first[j])
     if len(order) < len(every):
         stuck = next(edge.op for i, edge in enumerate(every) if missing[i] > 0)
         raise TermError(
