@@ -304,7 +304,7 @@ def aligned(bytes: int) -> int:
     return -(-bytes // ALIGNMENT) * ALIGNMENT
 
 
-def layouts(tables: Mapping[str, Sequence[Member]]) -> dict[str, Layout]:
+def layouts(tables: Mapping[Role, Sequence[Member]]) -> dict[Role, Layout]:
     """Lay out the tables that are not empty, in the order in which functions take them."""
     return {table: _layout(tables[table]) for table in TABLES if tables.get(table)}
 

@@ -300,6 +300,13 @@ def test_the_page_of_parts_has_every_row_that_was_measured():
     assert table(rows) in PAGE.read_text(encoding="utf-8")
 
 
+def test_the_page_of_emitted_code_has_every_row_that_was_measured():
+    from benchmarks.depth import JSON, PAGE, Row, table
+
+    rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
+    assert table(rows) in PAGE.read_text(encoding="utf-8")
+
+
 def test_the_page_of_microcontrollers_has_every_row_that_was_measured():
     from benchmarks.tiny.__main__ import JSON, PAGE, PeerRow, Row, peer_table, table
 
