@@ -24,6 +24,7 @@ from catgrad.programs.passes import transpose
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Nested, applications, evaluate, lower, operations
 from catgrad.programs.stacks import layers_of, stacks_of
+from catgrad.terms.structural import Copy
 from catgrad.terms.term import edges, identity
 from tests.kernels import SCALARS, VECTORS, prepared
 
@@ -210,6 +211,19 @@ def test_a_table_has_the_longest_of_stacks_that_overlap():
     counts = {len(names) for names in stacks_of(program, Role.PARAMETER)}
     assert counts == {3, 4}
     assert [layers.count for layers in layers_of(program, Role.PARAMETER)] == [4]
+
+
+@pytest.mark.parametrize("kind", ["predict", "loss", "rev", "grads", "update"])
+def test_terms_have_as_many_operations_at_any_depth_but_for_copies(kind):
+    """Ports name arguments and results, so that no label is needed for each array."""
+    counts = {
+        sum(
+            not isinstance(edge.op, Copy)
+            for edge in edges(replace(task_of(blocks(n)), rolls=True).term(kind))
+        )
+        for n in (4, 6)
+    }
+    assert len(counts) == 1
 
 
 def test_updates_are_traced_once_for_all_layers():
