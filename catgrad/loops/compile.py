@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.dims import coefficients
@@ -54,6 +54,19 @@ def _source(array: Buffer) -> Source:
         return loads[indices]
 
     return at
+
+
+@dataclass(frozen=True)
+class _Carry:
+    """Where a value is that a loop carries: before an iteration, and after it.
+
+    Both are one buffer, or neighbouring rows of the array of `every` value, of which a loop returns a `stack`.
+    """
+
+    old: Buffer
+    new: Buffer
+    every: Buffer | None = None
+    stack: int | None = None
 
 
 class _Body:
@@ -117,15 +130,14 @@ class _Body:
             isinstance(each.op, Stack) for each in map(self.stages.choice.producer.get, apply.inputs) if each
         )
         t = Variable(op.length, "layer" if is_of_layers else "t")
-        outputs = apply.outputs
         self.stages.names.add_loop(apply, body)
-        carried, arrays, constants = op.parts(apply.inputs)
+        _, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
-        carries = self._initial(outputs[: op.carried], carried)
+        carries = self._carries(op, body, apply)
         if op.length == 0:
-            self._known_from_now_on([v for v in outputs if self.stages.array(v)])
+            self._known_from_now_on([v for v in apply.outputs if self.stages.array(v)])
             return
-        given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
+        given: dict[int, Source] = {v: _source(carry.old) for v, carry in zip(inside, carries, strict=True)}
         tables: dict[Buffer, tuple[Buffer, ...]] = {}
         for inner, outer in zip(rows, arrays, strict=True):
             row = self._row(body, inner, outer)
@@ -136,23 +148,50 @@ class _Body:
         invariant = {v: Outside(self.stages, a, turns) for v, a in zip(fixed, constants, strict=True)}
         within = _Body(Stages(body, given, self.machine, invariant))
         within.run()
-        results = body.results[op.carried :]
-        stacks = self._stacks(within, outputs[op.carried :], results)
+        new = dict(zip(carries, body.results, strict=False))
+        kept = {carry.stack for carry in carries}
+        pairs = zip(apply.outputs[op.carried :], body.results[op.carried :], strict=True)
+        results = {output: value for output, value in pairs if output not in kept}
+        stacks = self._stacks(within, results)
         self._flush()
-        last = self._iteration_end(op, within, carries, stacks, index(t))
+        last = self._iteration_end(within, new, stacks, results.values(), index(t))
         loop = For(t, op.backwards, [*within.steps, *last])
         if self.machine.passes_rows:
-            loop = _filled_directly(replace(loop, rows=tables | stacks), within, results, [*stacks])
-        self.steps.append(loop)
-        self._known_from_now_on([v for v in outputs if v in self.stages.arrays])
+            every = {row: (c.every,) for c in carries if c.every for row in (c.old, c.new)}
+            following = (c.old if op.backwards else c.new for c in carries if c.every)
+            loop = replace(loop, rows=tables | stacks | every, following=frozenset(following))
+            written = [*zip(results.values(), stacks, strict=True)]
+            loop = _filled_directly(loop, within, [*written, *((v, c.new) for c, v in new.items() if c.every)])
+        self.steps.append(_carried_directly(loop, within, new))
+        self._known_from_now_on([v for v in apply.outputs if v in self.stages.arrays])
 
-    def _initial(self, carries: Sequence[int], values: Sequence[int]) -> list[Buffer]:
-        """Copy the first values of carries, and return their buffers."""
-        arrays = [self.stages.array(carry) for carry in carries]
-        for array, value in zip(arrays, values, strict=True):
-            self.stages.add(self.stages.copied(array, self._element(value)))
+    def _carries(self, op: Scan, body: Function, apply: Apply) -> list[_Carry]:
+        """Copy the first values of carries, and return where their values are in an iteration."""
+        first, last = (op.length, 0) if op.backwards else (0, op.length)
+        kept, elements, carries = self._kept(op, body, apply), self.stages.elements, list[_Carry]()
+        for value, output, inner in zip(apply.inputs, apply.outputs, body.arguments[: op.carried], strict=False):
+            if inner not in kept:
+                array = self.stages.array(output)
+                self.stages.add(self.stages.copied(array, self._element(value)))
+                carries.append(_Carry(array, array))
+                continue
+            stack, type = kept[inner], body.types[inner]
+            every = Buffer(self.stages.names.of(stack), type.with_shape((op.length + 1, *type.shape)))
+            names = body.names.get(inner, every.name), self.stages.names.of(output)
+            carries.append(_Carry(*(_row_of([every], n, type, Space.RESULT) for n in names), every, stack))
+            self.stages.add(_filled(every, Index((), first), self._element(value)))
+            elements.store(output, every, lambda i: (Index((), last), *i))
+            elements.store(stack, every, lambda i: (i[0] + int(op.backwards), *i[1:]))
         self._flush()
-        return arrays
+        return carries
+
+    def _kept(self, op: Scan, body: Function, apply: Apply) -> dict[int, int]:
+        """Map carries, of which a loop stacks all values, to these stacks, unless they must be arrays alone."""
+        if not self.machine.passes_rows or op.length == 0:
+            return {}
+        stacks = zip(body.results[op.carried :], apply.outputs[op.carried :], strict=True)
+        whole = {v for v in apply.outputs if v in self.function.results or self._apart(v)}
+        return {v: stack for v, stack in stacks if v in body.arguments[: op.carried] and stack not in whole}
 
     def _row(self, body: Function, inner: int, outer: int) -> dict[Buffer, tuple[Buffer, ...]]:
         """Return a buffer for the rows of a value that a loop reads, and the arrays they lie in, if any."""
@@ -172,12 +211,10 @@ class _Body:
         space = Space.ARGUMENT if arrays[0].space is Space.ARGUMENT else Space.RESULT
         return {_row_of(arrays, body.names.get(inner, arrays[0].name), body.types[inner], space): arrays}
 
-    def _stacks(
-        self, body: _Body, outputs: Sequence[int], values: Sequence[int]
-    ) -> dict[Buffer, tuple[Buffer, ...]]:
+    def _stacks(self, body: _Body, results: Mapping[int, int]) -> dict[Buffer, tuple[Buffer, ...]]:
         """Return a buffer for each row that a loop writes, and the stack or the arrays that it lies in."""
         stacks: dict[Buffer, tuple[Buffer, ...]] = {}
-        for output, value in zip(outputs, values, strict=True):
+        for output, value in results.items():
             name, type = body.stages.names.of(value), body.function.types[value]
             if apart := self._apart(output):
                 arrays = tuple(map(self.stages.array, apart.outputs))
@@ -198,31 +235,33 @@ class _Body:
 
     def _iteration_end(
         self,
-        op: Scan,
         body: _Body,
-        carries: Sequence[Buffer],
+        carries: Mapping[_Carry, int],
         rows: Mapping[Buffer, tuple[Buffer, ...]],
+        values: Iterable[int],
         t: Index,
     ) -> list[Step]:
         """Fill the rows of an iteration, and carry its values to the next."""
         items: list[Item] = []
-        new = body.function.results
-        for value, (row, arrays) in zip(new[op.carried :], rows.items(), strict=True):
+        for value, (row, arrays) in zip(values, rows.items(), strict=True):
             if self.machine.passes_rows:
                 items += body.stages.copied(row, body._element(value))
             else:
                 items += _filled(arrays[0], t, body._element(value))
-        held = []
-        for value, carry in zip(new[: op.carried], carries, strict=True):
+        overwritten, held = [c.new for c in carries if c.every is None], []
+        for carry, value in carries.items():
             element = body._element(value)
-            if _reads(element, carry.type.rank, carries):
+            if carry.every is not None:
+                items += self.stages.copied(carry.new, element)
+                continue
+            if _reads(element, carry.new.type.rank, overwritten):
                 # A carry that reads another must have the value of this iteration.
-                again = Buffer(f"next_{carry.name}", carry.type)
+                again = Buffer(f"next_{carry.new.name}", carry.new.type)
                 items += body.stages.copied(again, element)
                 element = _source(again)
-            held.append((carry, element))
-        for carry, element in held:
-            items += self.stages.copied(carry, element)
+            held.append((carry.new, element))
+        for array, element in held:
+            items += self.stages.copied(array, element)
         return [Kernel([item]) for item in items]
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
@@ -289,14 +328,30 @@ def _rows_in_place(lowered: Lowered) -> Lowered:
     return lowered.map(lambda steps: list(map(in_place, steps)))
 
 
-def _filled_directly(loop: For, body: _Body, values: Sequence[int], rows: Sequence[Buffer]) -> For:
+def _filled_directly(loop: For, body: _Body, written: Iterable[tuple[int, Buffer]]) -> For:
     """Compute what a loop stacks where it lies, rather than in a temporary that is copied there."""
     moved: dict[Buffer, Buffer] = {}
-    for value, row in zip(values, rows, strict=True):
+    for value, row in written:
         array = body.stages.arrays.get(value)
         if array and array not in moved and array.space is Space.WORKSPACE and array.is_row_major:
             moved[array] = row
     return replace(loop, body=[step for step in replaced(loop.body, moved) if not _copies_itself(step)])
+
+
+def _carried_directly(loop: For, body: _Body, new: Mapping[_Carry, int]) -> For:
+    """Compute the next values of carries where they lie, if the steps that read the last ones are before."""
+    for carry, value in new.items():
+        array = body.stages.arrays.get(value)
+        if carry.every or not array or array.space is not Space.WORKSPACE or not array.is_row_major:
+            continue
+        renamed = [step for step in replaced(loop.body, {array: carry.new}) if not _copies_itself(step)]
+        if len(renamed) == len(loop.body):
+            continue
+        reading = [k for k, step in enumerate(loop.body) if any(b is carry.new for b, _ in step.reads)]
+        writing = [k for k, step in enumerate(loop.body) if any(b is array for b, _ in step.writes)]
+        if writing and max(reading, default=-1) < min(writing):
+            loop = replace(loop, body=renamed)
+    return loop
 
 
 def _copies_itself(step: Step) -> bool:

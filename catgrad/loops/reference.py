@@ -117,7 +117,8 @@ class Interpreter:
                 for iteration in reversed(range(count)) if step.backwards else range(count):
                     self.values[step.variable] = iteration
                     rows = step.rows.items()
-                    self.memory |= {row: self.row(row, arrays, iteration) for row, arrays in rows}
+                    places = {row: iteration + (row in step.following) for row, _ in rows}
+                    self.memory |= {row: self.row(row, arrays, places[row]) for row, arrays in rows}
                     self.steps(step.body)
             elif isinstance(step, If):
                 self.steps(step.parts[0 if self.scalar(step.condition) else 1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
-from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, Rewriter, rewritten
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, number
 from catgrad.ops.arithmetic import Add, Maximum
@@ -121,13 +121,18 @@ class For(Body):
     """Steps run for each value of a variable, or from the last to the first.
 
     `rows` maps buffers of the body to what they are in an iteration: row t of one array, or the entry t of a
-    table of several arrays.
+    table of several arrays. The `following` of them are row t + 1.
     """
 
     variable: Variable
     backwards: bool
     body: list[Step]
     rows: Mapping[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
+    following: frozenset[Buffer] = frozenset()
+
+    def place(self, row: Buffer) -> Index:
+        """Return the number of a row in the array that it lies in."""
+        return index(self.variable) + int(row in self.following)
 
     @property
     def reads(self) -> list[Access]:
@@ -155,7 +160,7 @@ class For(Body):
         if arrays is None:
             return [access]
         is_table = arrays[0].type == buffer.type
-        at = indices if is_table else (index(self.variable), *indices)
+        at = indices if is_table else (self.place(buffer), *indices)
         return [(array, at) for array in arrays]
 
     def replace_rows(self, buffers: Mapping[Buffer, Buffer]) -> For:

@@ -47,13 +47,13 @@ class Elements:
         self.sources: dict[int, Source] = dict(given)
         self._known: dict[tuple[int, Indices], Scalar] = {}
 
-    def store(self, value: int, array: Buffer) -> None:
-        """Load a value from memory from now on."""
+    def store(self, value: int, array: Buffer, place: Callable[[Indices], Indices] = tuple) -> None:
+        """Load a value from memory from now on, its elements from the places in an array of their indices."""
         loads: dict[Indices, Load] = {}
 
         def load(indices: Indices) -> Scalar:
             if indices not in loads:
-                loads[indices] = Load(array, indices)
+                loads[indices] = Load(array, place(indices))
             return loads[indices]
 
         self.sources[value] = load

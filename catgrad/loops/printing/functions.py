@@ -157,8 +157,8 @@ class FunctionPrinter:
                 self.expressions.variables |= around
                 buffer, indices = step.condition.buffer, step.condition.indices
                 if buffer in self._stacks:
-                    buffer, variable = self._stacks[buffer]
-                    indices = (index(variable), *indices)
+                    buffer, place = self._stacks[buffer]
+                    indices = (place, *indices)
                 condition = self.expressions.element(buffer, indices)
                 first, second = (tuple(self._calls(part, around)) for part in step.parts)
                 yield CallBranch(condition, (first, second))
@@ -193,9 +193,9 @@ class FunctionPrinter:
                 yield AddressTable(row.type.dtype, table, tuple(map(self.name, arrays)))
             else:
                 self.expressions.variables |= variables
-                self._stacks[row] = arrays[0], loop.variable
+                self._stacks[row] = arrays[0], loop.place(row)
                 place = self.expressions.index(
-                    arrays[0].flat((index(loop.variable), *[ZERO] * row.type.rank))
+                    arrays[0].flat((loop.place(row), *[ZERO] * row.type.rank))
                 )
                 self.names[row] = macros["pointer"](self.name(arrays[0]), place, False)
 
