@@ -15,7 +15,6 @@ import numpy as np
 
 from catgrad.functors.parameters import with_distinct_names
 from catgrad.naming import numbered, numbers_of_layers, shared_name
-from catgrad.ops.convolution import Convolution
 from catgrad.ops.literal import array
 from catgrad.ops.random import STREAM, Dropout, with_stream
 from catgrad.ops.scan import Scan
@@ -31,9 +30,6 @@ from catgrad.types import Array, Dtype
 
 MIN_LAYERS = 3
 """The fewest equal layers that become a loop: two are shorter written out."""
-
-MIN_OF_LAYER = 6
-"""The fewest operations of layers that follow each other in a loop."""
 
 MIN_OPERATIONS = 12
 """The fewest operations that a loop must save."""
@@ -181,7 +177,7 @@ class _Roller:
         for start in range(place, place + length - period * count + 1):
             segments = (self.nodes[start + t * period :][:period] for t in range(count))
             found.append(_Run(start, [*zip(*segments, strict=True)]))
-        regular = ((run, self._first_layers(run)) for run in found if run.is_regular and _pays(run))
+        regular = ((run, self._first_layers(run)) for run in found if run.is_regular)
         costs = [(len(run.carries), len(first), k, run) for k, (run, first) in enumerate(regular) if first]
         return min(costs, default=(None,))[-1]
 
@@ -268,17 +264,6 @@ class _Roller:
             for wire, name in zip(wires, numbered(f"{layer}.{role}", len(run.carries)), strict=True):
                 names.setdefault(wire, name)
         return names | {w: names.get(w, f"{layer}.stream") for w in run.rows if w[0] in self.streams}
-
-
-def _pays(run: _Run) -> bool:
-    """Tell whether a loop needs no more memory than its layers written out.
-
-    Small layers are fused with each other, and the reverse of a convolution would save more for each.
-    """
-    operations = [nodes[0].op for nodes in run.copies]
-    return not run.carries or (
-        len(operations) >= MIN_OF_LAYER and not any(isinstance(op, Convolution) for op in operations)
-    )
 
 
 def _label(variable: Any, name: str | None) -> Any:

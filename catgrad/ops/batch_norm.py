@@ -13,8 +13,9 @@ from catgrad.ops.cast import cast
 from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import rsqrt
-from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
-from catgrad.terms.structural import Assume, part, zeros_like
+from catgrad.terms.build import build
+from catgrad.terms.op import Examples, Op, Types, floating
+from catgrad.terms.structural import Assume, Constant, part
 from catgrad.types import Array, NdArrayType
 
 
@@ -31,7 +32,6 @@ class BatchNorm(Op):
     """
 
     epsilon: float = 1e-5
-    saves = INPUTS
 
     def type(self, x: NdArrayType, running_mean: NdArrayType, running_variance: NdArrayType) -> Types:
         if x.rank < 2 or not x.with_shape((x.shape[1],)) is running_mean is running_variance:
@@ -60,14 +60,26 @@ class BatchNorm(Op):
     def _rstd(self, variance: Any) -> Any:
         return part("rstd", rsqrt(variance + self.epsilon))
 
-    def rev(self, x: Any, running_mean: Any, running_variance: Any, dy: Any) -> Any:
-        centred, variance = moments(x)
-        inverse = copied(self._rstd(variance), x)
-        y = centred * inverse
-        mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)
-        mean_y_dy = copied(part("mean_y_dy", mean(dy * y, others(x))), x)
-        dx = (dy - mean_dy - y * mean_y_dy) * inverse
-        return dx, zeros_like(running_mean), zeros_like(running_variance)
+    def optic(self, _: Any, x: NdArrayType, *statistics: NdArrayType) -> tuple[Any, Any]:
+        """Return the body with x, μ and 1 / √(σ² + ε) as residual, and the reverse, which has y of these."""
+        wide = NdArrayType(statistics[0].shape, x.dtype.wide)
+
+        def forward(x: Any, *_: Any) -> Any:
+            given = cast(x, wide.dtype)
+            centred, variance = moments(given)
+            rstd = self._rstd(variance)
+            y = cast(centred * copied(rstd, x), x.dtype)
+            return y, x, part("mean", mean(given, others(x))), rstd
+
+        def backward(x: Any, centre: Any, rstd: Any, dy: Any) -> Any:
+            given, dy, inverse = cast(x, wide.dtype), cast(dy, wide.dtype), copied(rstd, x)
+            y = part("centred", given - copied(centre, x)) * inverse
+            mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)
+            mean_y_dy = copied(part("mean_y_dy", mean(dy * y, others(x))), x)
+            dx = cast((dy - mean_dy - y * mean_y_dy) * inverse, x.dtype)
+            return dx, *(Constant(each, 0)() for each in statistics)
+
+        return build(forward, [x, *statistics]), build(backward, [x, wide, wide, x])
 
     def evaluated(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
         return (x - copied(running_mean, x)) * copied(self._rstd(running_variance), x)

@@ -99,8 +99,9 @@ class Scan(HigherOrder):
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
         """Return the loop that saves the residual, and its reverse."""
         inside, first_constant = self.block.inputs, self.carried + self.scanned
-        constants = range(first_constant, len(inside))
-        halves = split(reverse(self.block.term), len(inside), len(self.block.outputs), constants)
+        places = range(len(inside))
+        scanned, constants = places[self.carried : first_constant], places[first_constant:]
+        halves = split(reverse(self.block.term), len(inside), len(self.block.outputs), scanned, constants)
         count = len(self.block.outputs)
         # Rows of X or Y exist already and are not stacked again.
         rows = [p is not None and p >= self.carried for p in halves.inputs]

@@ -34,8 +34,8 @@ class Split(NamedTuple):
     outputs: tuple[int | None, ...]
 
 
-def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
-    """Partition a reverse A ⊗ B′ → B ⊗ A′; saving the inputs at positions `free` costs nothing.
+def split(joint: Term, inputs: int, outputs: int, stored: range, free: range) -> Split:
+    """Partition a reverse A ⊗ B′ → B ⊗ A′; saving the inputs at positions `stored` or `free` costs nothing.
 
     The forward part computes B. M consists of the values that the backward part reads from it, except
     those that depend on free inputs only or rearrange another value: these are recomputed.
@@ -54,11 +54,10 @@ def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
     known = (frozenset(range(inputs)) | produced) - repeated - loose
     backward = values.ancestors(results[outputs:], stop=known)
     read = {value for node in backward for value in node.inputs} | set(results[outputs:])
-    cheap = values.recomputed(read & known, loose)
-    if cheap:
-        known -= cheap
-        backward = values.ancestors(results[outputs:], stop=known)
-        read = {value for node in backward for value in node.inputs} | set(results[outputs:])
+    cheap = values.recomputed(read & known, loose.union(stored))
+    known -= cheap
+    backward = values.ancestors(results[outputs:], stop=known)
+    read = {value for node in backward for value in node.inputs} | set(results[outputs:])
     saved = sorted(read & known)
     place = {value: i for i, value in enumerate(results[:outputs])}
     kept = [*saved, *free, *range(inputs, values.inputs)]
@@ -103,15 +102,15 @@ class Values:
         self.nodes.append(Node(op, inputs, outputs))
         return outputs
 
-    def recomputed(self, saved: set[int], free: frozenset[int]) -> frozenset[int]:
-        """Return the saved values that operations on elements compute from others that are saved as well."""
+    def recomputed(self, saved: set[int], free: frozenset[int]) -> set[int]:
+        """Return the values that operations on elements compute from others that are saved or free."""
         known, cheap = saved | free, set[int]()
         for node in self.nodes:
             is_cheap = node.op.rearranges or (node.op.elementwise and not node.op.costly)
             if is_cheap and known.issuperset(node.inputs):
-                cheap |= saved.intersection(node.outputs)
+                cheap.update(node.outputs)
                 known.update(node.outputs)
-        return frozenset(cheap)
+        return cheap
 
     def ancestors(self, values: Sequence[int], stop: frozenset[int]) -> list[Node]:
         """Return the nodes that compute these values from those in `stop`, in order."""
