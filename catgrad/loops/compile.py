@@ -130,7 +130,7 @@ class _Body:
             isinstance(each.op, Stack) for each in map(self.stages.choice.producer.get, apply.inputs) if each
         )
         t = Variable(op.length, "layer" if is_of_layers else "t")
-        self.stages.names.add_loop(apply, body)
+        self.stages.names.add_loop(apply, body, op.carried)
         _, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
         carries = self._carries(op, body, apply)
@@ -161,7 +161,9 @@ class _Body:
             following = (c.old if op.backwards else c.new for c in carries if c.every)
             loop = replace(loop, rows=tables | stacks | every, following=frozenset(following))
             written = [*zip(results.values(), stacks, strict=True)]
-            loop = _filled_directly(loop, within, [*written, *((v, c.new) for c, v in new.items() if c.every)])
+            loop = _filled_directly(
+                loop, within, [*written, *((v, c.new) for c, v in new.items() if c.every)]
+            )
         self.steps.append(_carried_directly(loop, within, new))
         self._known_from_now_on([v for v in apply.outputs if v in self.stages.arrays])
 
@@ -169,7 +171,9 @@ class _Body:
         """Copy the first values of carries, and return where their values are in an iteration."""
         first, last = (op.length, 0) if op.backwards else (0, op.length)
         kept, elements, carries = self._kept(op, body, apply), self.stages.elements, list[_Carry]()
-        for value, output, inner in zip(apply.inputs, apply.outputs, body.arguments[: op.carried], strict=False):
+        for value, output, inner in zip(
+            apply.inputs, apply.outputs, body.arguments[: op.carried], strict=False
+        ):
             if inner not in kept:
                 array = self.stages.array(output)
                 self.stages.add(self.stages.copied(array, self._element(value)))

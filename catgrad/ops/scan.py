@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,56 +99,65 @@ class Scan(HigherOrder):
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
         """Return the loop that saves the residual, and its reverse."""
         inside, first_constant = self.block.inputs, self.carried + self.scanned
-        places = range(len(inside))
-        scanned, constants = places[self.carried : first_constant], places[first_constant:]
-        halves = split(reverse(self.block.term), len(inside), len(self.block.outputs), scanned, constants)
-        count = len(self.block.outputs)
-        # Rows of X or Y exist already and are not stacked again.
-        rows = [p is not None and p >= self.carried for p in halves.inputs]
-        results = [p is not None and p >= self.carried for p in halves.outputs]
-        stacked = [i for i, known in enumerate(zip(rows, results, strict=True)) if not any(known)]
+        count, every = len(self.block.outputs), range(len(inside))
+        scanned, constants = every[self.carried : first_constant], every[first_constant:]
+        halves = split(reverse(self.block.term), len(inside), count, scanned, constants)
+        # Rows of X or Y exist already and are not stacked again; nor are values that an iteration hands to the
+        # next, if this saves what it is handed.
+        places = [*zip(halves.inputs, halves.outputs, strict=True)]
+        handed = {x: i for i, (x, _) in enumerate(places) if x is not None and x < self.carried}
+        before = {i: handed[y] for i, (x, y) in enumerate(places) if x is None and y in handed}
+        rows = {i: x for i, (x, _) in enumerate(places) if x is not None and x >= self.carried}
+        results = {
+            i: y for i, (_, y) in enumerate(places) if y is not None and (i in before or y >= self.carried)
+        }
+        stacked = [i for i in range(len(places)) if i not in rows and i not in results]
         forward = selected(halves.forward, [*range(count), *(count + i for i in stacked)])
         loop = Scan(Block(forward), self.length, self.carried, self.scanned, self.backwards)
 
         def run(*arguments: Any) -> Any:
             values = loop.apply(*arguments)
-            new = iter(values[count:])
-            residual = [
-                arguments[x]
-                if x is not None and is_row
-                else values[y]
-                if y is not None and is_result
-                else next(new)
-                for x, y, is_row, is_result in zip(halves.inputs, halves.outputs, rows, results, strict=True)
-            ]
-            return [*values[:count], *residual, *arguments[first_constant:]]
+            saved = {i: values[y] for i, y in results.items()} | {i: arguments[x] for i, x in rows.items()}
+            saved |= zip(stacked, values[count:], strict=True)
+            return [*values[:count], *(saved[i] for i in range(len(places))), *arguments[first_constant:]]
 
         term = build(run, types)
         residual = tuple(term.target.table[count:])
-        return term, self._reversed(halves.backward, residual, len(halves.inputs))
+        return term, self._reversed(halves.backward, residual, len(places), before)
 
-    def _reversed(self, body: Term, residual: Objects, saved: int) -> Term:
-        """Return M ⊗ B′ → A′: the backward loop, which accumulates the cotangents of constants."""
+    def _reversed(self, body: Term, residual: Objects, saved: int, before: Mapping[int, int]) -> Term:
+        """Return M ⊗ B′ → A′: the backward loop, which accumulates the cotangents of constants.
+
+        It carries the saved values in `before`: that of an iteration is another one of the iteration after it.
+        """
         carry, rows, constants = (tuple(filter(is_differentiable, p)) for p in self.parts(self.block.inputs))
         outputs = tuple(filter(is_differentiable, self.block.outputs))
-        c, m = len(carry), len(residual)
+        c, m, h = len(carry), len(residual), len(before)
+        stacked = [i for i in range(saved) if i not in before]
 
         def iteration(*arguments: Any) -> Any:
+            handed, arguments = arguments[:h], arguments[h:]
             dc, dk, given = arguments[:c], arguments[c : c + len(constants)], arguments[c + len(constants) :]
-            count = len(outputs) - c
-            stacked, dy, k = given[:saved], given[saved : saved + count], given[saved + count :]
-            gradients = body.apply(*stacked, *k, *dc, *dy)
+            kept = dict(zip([*before, *stacked], [*handed, *given], strict=False))
+            dy, k = (
+                given[len(stacked) : len(stacked) + len(outputs) - c],
+                given[len(stacked) + len(outputs) - c :],
+            )
+            gradients = body.apply(*(kept[i] for i in range(saved)), *k, *dc, *dy)
             new_dk = [total + d for total, d in zip(dk, gradients[c + len(rows) :], strict=True)]
-            return [*gradients[:c], *new_dk, *gradients[c : c + len(rows)]]
+            next = (kept[i] for i in before.values())
+            return [*next, *gradients[:c], *new_dk, *gradients[c : c + len(rows)]]
 
         def run(*arguments: Any) -> Any:
             kept, k, cotangents = arguments[:saved], arguments[saved:m], arguments[m:]
             zeros = [Constant(type, 0)() for type in constants]
-            inside = [*carry, *constants, *(a.type.with_shape(a.shape[1:]) for a in (*kept, *cotangents[c:]))]
-            block = Block(build(iteration, [*inside, *(a.type for a in k)]))
+            first, scanned = [kept[i] for i in before], [*(kept[i] for i in stacked), *cotangents[c:]]
+            carried = [*first, *cotangents[:c], *zeros]
+            types = [*(a.type for a in carried), *(a.type.with_shape(a.shape[1:]) for a in scanned)]
+            block = Block(build(iteration, [*types, *(a.type for a in k)]))
+            loop = Scan(block, self.length, len(carried), len(scanned), not self.backwards)
+            results = loop.apply(*carried, *scanned, *k)[h:]
             count = c + len(constants)
-            loop = Scan(block, self.length, count, len(inside) - count, not self.backwards)
-            results = loop.apply(*cotangents[:c], *zeros, *kept, *cotangents[c:], *k)
             return [*results[:c], *results[count:], *results[c:count]]
 
         rows_of_outputs = [self._in_row(y) for y in outputs[c:]]

@@ -43,7 +43,8 @@ def differentiated(term: Term, inputs: Sequence[int], outputs: Sequence[int]) ->
         found = dict(zip(differentiable, cotangents, strict=True))
         return [*term.apply(*x), *(found[k] for k in wanted)]
 
-    both = split(build(joint, [*sources, *part.target.table]), len(sources), len(term.target), range(0), range(0))
+    whole, none = build(joint, [*sources, *part.target.table]), range(0)
+    both = split(whole, len(sources), len(term.target), none, none)
     kept, saved, count = list(range(len(term.target))), [], len(term.target)
     for k, (given, result) in enumerate(zip(both.inputs, both.outputs, strict=True)):
         if given is not None:

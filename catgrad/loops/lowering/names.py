@@ -23,14 +23,16 @@ class Names:
             layer = self._layers[output]
             self._made[output] = named if named != role or not layer else f"{layer}.{role}"
 
-    def add_loop(self, apply: Apply, body: Function) -> None:
-        """Name the results of a loop as those of its body."""
+    def add_loop(self, apply: Apply, body: Function, carried: int) -> None:
+        """Name the results of a loop as those of its body; a carry of an unnamed value as before."""
         inside = Names(body)
         for each in body.body:
             inside.add(each)
+        for output, before in zip(apply.outputs, body.arguments[:carried], strict=False):
+            self._made[output] = inside.of(before)
         for output, value in zip(apply.outputs, body.results, strict=True):
-            self._made[output] = inside.of(value)
+            self._made[output] = inside.of(value, self._made.get(output, "copy"))
 
-    def of(self, value: int) -> str:
-        """Return the name of a value; "copy" for what no operation has computed."""
-        return self.known.get(value) or self._made.get(value, "copy")
+    def of(self, value: int, otherwise: str = "copy") -> str:
+        """Return the name of a value; another for what no operation has computed."""
+        return self.known.get(value) or self._made.get(value, otherwise)

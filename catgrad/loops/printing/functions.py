@@ -194,9 +194,7 @@ class FunctionPrinter:
             else:
                 self.expressions.variables |= variables
                 self._stacks[row] = arrays[0], loop.place(row)
-                place = self.expressions.index(
-                    arrays[0].flat((loop.place(row), *[ZERO] * row.type.rank))
-                )
+                place = self.expressions.index(arrays[0].flat((loop.place(row), *[ZERO] * row.type.rank)))
                 self.names[row] = macros["pointer"](self.name(arrays[0]), place, False)
 
     def _product(self, step: Product) -> CallProduct:
