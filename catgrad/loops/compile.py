@@ -60,7 +60,7 @@ def _source(array: Buffer) -> Source:
 class _Carry:
     """Where a value is that a loop carries: before an iteration, and after it.
 
-    Both are one buffer, or neighbouring rows of the array of `every` value, of which a loop returns a `stack`.
+    Both are one buffer, or neighbouring rows of the array of `every` value, which a loop returns as `stack`.
     """
 
     old: Buffer
@@ -160,10 +160,8 @@ class _Body:
             every = {row: (c.every,) for c in carries if c.every for row in (c.old, c.new)}
             following = (c.old if op.backwards else c.new for c in carries if c.every)
             loop = replace(loop, rows=tables | stacks | every, following=frozenset(following))
-            written = [*zip(results.values(), stacks, strict=True)]
-            loop = _filled_directly(
-                loop, within, [*written, *((v, c.new) for c, v in new.items() if c.every)]
-            )
+            kept_rows = ((value, carry.new) for carry, value in new.items() if carry.every)
+            loop = _filled_directly(loop, within, [*zip(results.values(), stacks, strict=True), *kept_rows])
         self.steps.append(_carried_directly(loop, within, new))
         self._known_from_now_on([v for v in apply.outputs if v in self.stages.arrays])
 
@@ -171,9 +169,8 @@ class _Body:
         """Copy the first values of carries, and return where their values are in an iteration."""
         first, last = (op.length, 0) if op.backwards else (0, op.length)
         kept, elements, carries = self._kept(op, body, apply), self.stages.elements, list[_Carry]()
-        for value, output, inner in zip(
-            apply.inputs, apply.outputs, body.arguments[: op.carried], strict=False
-        ):
+        inside = body.arguments[: op.carried]
+        for value, output, inner in zip(apply.inputs, apply.outputs, inside, strict=False):
             if inner not in kept:
                 array = self.stages.array(output)
                 self.stages.add(self.stages.copied(array, self._element(value)))
@@ -181,8 +178,9 @@ class _Body:
                 continue
             stack, type = kept[inner], body.types[inner]
             every = Buffer(self.stages.names.of(stack), type.with_shape((op.length + 1, *type.shape)))
-            names = body.names.get(inner, every.name), self.stages.names.of(output)
-            carries.append(_Carry(*(_row_of([every], n, type, Space.RESULT) for n in names), every, stack))
+            old = _row_of([every], body.names.get(inner, every.name), type, Space.RESULT)
+            new = _row_of([every], self.stages.names.of(output), type, Space.RESULT)
+            carries.append(_Carry(old, new, every, stack))
             self.stages.add(_filled(every, Index((), first), self._element(value)))
             elements.store(output, every, lambda i: (Index((), last), *i))
             elements.store(stack, every, lambda i: (i[0] + int(op.backwards), *i[1:]))
@@ -190,7 +188,7 @@ class _Body:
         return carries
 
     def _kept(self, op: Scan, body: Function, apply: Apply) -> dict[int, int]:
-        """Map carries, of which a loop stacks all values, to these stacks, unless they must be arrays alone."""
+        """Map carries, of which a loop stacks all values, to these stacks, unless they are arrays apart."""
         if not self.machine.passes_rows or op.length == 0:
             return {}
         stacks = zip(body.results[op.carried :], apply.outputs[op.carried :], strict=True)

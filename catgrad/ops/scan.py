@@ -102,15 +102,14 @@ class Scan(HigherOrder):
         count, every = len(self.block.outputs), range(len(inside))
         scanned, constants = every[self.carried : first_constant], every[first_constant:]
         halves = split(reverse(self.block.term), len(inside), count, scanned, constants)
-        # Rows of X or Y exist already and are not stacked again; nor are values that an iteration hands to the
-        # next, if this saves what it is handed.
+        # Rows of X or Y exist already and are not stacked again; nor are values that an iteration hands to
+        # the next, if this saves what it is handed.
         places = [*zip(halves.inputs, halves.outputs, strict=True)]
+        rows = {i: x for i, (x, _) in enumerate(places) if x is not None and x >= self.carried}
         handed = {x: i for i, (x, _) in enumerate(places) if x is not None and x < self.carried}
         before = {i: handed[y] for i, (x, y) in enumerate(places) if x is None and y in handed}
-        rows = {i: x for i, (x, _) in enumerate(places) if x is not None and x >= self.carried}
-        results = {
-            i: y for i, (_, y) in enumerate(places) if y is not None and (i in before or y >= self.carried)
-        }
+        known = {i: y for i, (_, y) in enumerate(places) if y is not None}
+        results = {i: y for i, y in known.items() if i in before or y >= self.carried}
         stacked = [i for i in range(len(places)) if i not in rows and i not in results]
         forward = selected(halves.forward, [*range(count), *(count + i for i in stacked)])
         loop = Scan(Block(forward), self.length, self.carried, self.scanned, self.backwards)
@@ -128,7 +127,7 @@ class Scan(HigherOrder):
     def _reversed(self, body: Term, residual: Objects, saved: int, before: Mapping[int, int]) -> Term:
         """Return M ⊗ B′ → A′: the backward loop, which accumulates the cotangents of constants.
 
-        It carries the saved values in `before`: that of an iteration is another one of the iteration after it.
+        It carries the saved values in `before`, each from another that the iteration after it has saved.
         """
         carry, rows, constants = (tuple(filter(is_differentiable, p)) for p in self.parts(self.block.inputs))
         outputs = tuple(filter(is_differentiable, self.block.outputs))
@@ -139,10 +138,8 @@ class Scan(HigherOrder):
             handed, arguments = arguments[:h], arguments[h:]
             dc, dk, given = arguments[:c], arguments[c : c + len(constants)], arguments[c + len(constants) :]
             kept = dict(zip([*before, *stacked], [*handed, *given], strict=False))
-            dy, k = (
-                given[len(stacked) : len(stacked) + len(outputs) - c],
-                given[len(stacked) + len(outputs) - c :],
-            )
+            count, rest = len(outputs) - c, given[len(stacked) :]
+            dy, k = rest[:count], rest[count:]
             gradients = body.apply(*(kept[i] for i in range(saved)), *k, *dc, *dy)
             new_dk = [total + d for total, d in zip(dk, gradients[c + len(rows) :], strict=True)]
             next = (kept[i] for i in before.values())

@@ -228,8 +228,8 @@ def straighten(
     sources, results = tuple(term.s.table.tolist()), tuple(term.t.table.tolist())
     types = tuple(term.H.w.table)
     if arguments is None:
-        named = [edge for edge in every if isinstance(edge.op, Label) and not edge.op.is_relative]
-        labels = {edge.sources[0]: edge.op.name for edge in named}
+        named = [(op, ins[0]) for op, ins, _ in every if isinstance(op, Label)]
+        labels = {wire: op.name for op, wire in named if not op.is_relative}
         arguments = [labels.get(wire, "") for wire in sources]
     require_dotted(name)
     for each in filter(None, arguments):
