@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.backend import NO_16_BITS, Backend
 from catgrad.errors import DtypeError
 from catgrad.formats.elements import FORMAT_NAMES
-from catgrad.loops import OPERATIONS
+from catgrad.loops import OPERATIONS, TABLES
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.programs.program import Program, operations
@@ -69,7 +69,7 @@ BACKEND = Backend(
     needs=(ADAPTER,),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | TABLES,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64, "beyond 32 bits": INT64},
 )

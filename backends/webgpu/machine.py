@@ -13,6 +13,7 @@ MACHINE = Machine(
     BLOCK_PASSES,
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
     gathers=True,
+    passes_rows=True,
     block_threads=BLOCK,
     shared_bytes=SHARED_BYTES,
 )
