@@ -14,6 +14,7 @@ MACHINE = Machine(
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
     gathers=True,
     passes_rows=True,
+    literals_have_addresses=False,
     block_threads=BLOCK,
     shared_bytes=SHARED_BYTES,
 )

@@ -209,6 +209,8 @@ class _Body:
             element = self.stages.elements.at(outer, whole)
             if not (isinstance(element, Load) and element.indices == whole and element.buffer.is_row_major):
                 return {}
+            if element.buffer.space is Space.LITERAL and not self.machine.literals_have_addresses:
+                return {}
             arrays = (element.buffer,)
         space = Space.ARGUMENT if arrays[0].space is Space.ARGUMENT else Space.RESULT
         return {_row_of(arrays, body.names.get(inner, arrays[0].name), body.types[inner], space): arrays}

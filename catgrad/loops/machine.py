@@ -59,7 +59,7 @@ class Machine:
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
     elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
-    addresses of rows. A block of a GPU has at most `block_threads`
+    addresses of rows, also of rows of literals if `literals_have_addresses`. A block of a GPU has at most `block_threads`
     threads, and `shared_bytes` of shared memory. Each of its threads keeps up to `row_registers` elements of
     the rows of its team.
     """
@@ -76,6 +76,7 @@ class Machine:
     tiles_attention: bool = False
     factors_indices: bool = False
     passes_rows: bool = False
+    literals_have_addresses: bool = True
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
     near: tuple[type[Op], ...] = ()

@@ -1,4 +1,4 @@
-# SHA-256 of the terms: 1ea1454b234906c4ab181051aad4da5707cf833a413cd552e2a260894a90e409
+# SHA-256 of the terms: bc376bb2df05718d731b1f8431168ec728f892a630c1faf27c004979fcd358eb
 """stateful: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
 Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.
