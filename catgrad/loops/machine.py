@@ -59,9 +59,9 @@ class Machine:
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
     elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
-    addresses of rows, also of rows of literals if `literals_have_addresses`. A block of a GPU has at most `block_threads`
-    threads, and `shared_bytes` of shared memory. Each of its threads keeps up to `row_registers` elements of
-    the rows of its team.
+    addresses of rows, also of literals if `literals_have_addresses`. A block of a GPU has at most
+    `block_threads` threads, and `shared_bytes` of shared memory. Each of its threads keeps up to
+    `row_registers` elements of the rows of its team.
     """
 
     passes: tuple[Pass, ...]
