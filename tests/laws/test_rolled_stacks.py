@@ -199,7 +199,9 @@ def test_the_lines_of_graphs_do_not_depend_on_depth(model, optimiser):
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", sorted(MODELS.keys() - {"dense"})
+)  # four features are registers if written out
 def test_loops_need_no_more_memory(model, optimiser):
     plain = task_of(MODELS[model](8), optimiser)
     sizes = [planned(lowered(task, "step", VECTORS)).total for task in (plain, replace(plain, rolls=True))]
