@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catgrad.loops.ir.nest import Axis
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
@@ -21,6 +22,7 @@ MACHINE = Machine(
     tiles_attention=True,
     factors_indices=True,
     passes_rows=True,
+    outer_products=Axis.OUTER,
     aligned_bytes=ALIGNMENT,
     row_registers=ROW_REGISTERS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from catgrad.loops.ir.nest import Kernel, MatMul
+from catgrad.loops.ir.nest import Axis, Kernel, MatMul
 from catgrad.loops.ir.steps import Lowered
 from catgrad.terms.op import Op
 
@@ -59,9 +59,9 @@ class Machine:
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
     elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
-    addresses of rows, also of literals if `literals_have_addresses`. A block of a GPU has at most
-    `block_threads` threads, and `shared_bytes` of shared memory. Each of its threads keeps up to
-    `row_registers` elements of the rows of its team.
+    addresses of rows, also of literals if `literals_have_addresses`. Threads add `outer_products` of tiles by
+    loops of this kind. A block of a GPU has at most `block_threads` threads, and `shared_bytes` of shared
+    memory. Each of its threads keeps up to `row_registers` elements of the rows of its team.
     """
 
     passes: tuple[Pass, ...]
@@ -77,6 +77,7 @@ class Machine:
     factors_indices: bool = False
     passes_rows: bool = False
     literals_have_addresses: bool = True
+    outer_products: Axis = Axis.UNROLLED
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
     near: tuple[type[Op], ...] = ()

@@ -30,6 +30,8 @@ class Axis(Enum):
     """The same, in the widest vectors that the processor has, even if compilers prefer others."""
     UNROLLED = "unrolled"
     """Iterations are written out one after the other."""
+    OUTER = "outer"
+    """A thread adds the outer products of all iterations to its registers, at once."""
     TENSOR = "tensor"
     """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
     COPY = "copy"
@@ -47,6 +49,11 @@ class Axis(Enum):
     def is_concurrent(self) -> bool:
         """Tell whether threads of a GPU share the iterations."""
         return self in (Axis.GRID, Axis.BLOCK, Axis.WARP, Axis.THREAD)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether all iterations are one line of a printed kernel."""
+        return self in (Axis.OUTER, Axis.TENSOR, Axis.COPY)
 
     @property
     def is_vector(self) -> bool:

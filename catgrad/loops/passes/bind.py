@@ -148,9 +148,9 @@ class _Binder:
             return [*done, *self._straight(run)]
 
     def _loop(self, loop: Loop) -> list[Item]:
-        if loop.axis in (Axis.TENSOR, Axis.COPY):
+        if loop.axis.is_whole:
             self._written(loop)
-            return [loop]  # it is printed as a whole
+            return [loop]
         with self.numbering.scope():
             hoisted = self._hoisted(loop)
             self._written(loop)

@@ -63,7 +63,7 @@ from catgrad.loops.printing.lines import (
 )
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import Numbering, chain, numberings
-from catgrad.loops.printing.tiles import asynchronous_copy, tile_product
+from catgrad.loops.printing.tiles import asynchronous_copy, outer_products, tile_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -229,6 +229,8 @@ class KernelPrinter:
             return [self._call(loop)]
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
+        if loop.axis is Axis.OUTER:
+            return [outer_products(self.expressions, loop)]
         if loop.axis is Axis.TENSOR:
             return [tile_product(self.expressions, loop)]
         if loop.axis is Axis.COPY:

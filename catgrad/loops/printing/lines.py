@@ -135,6 +135,28 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Places of a tile in shared memory, of a thread's own: the first, and strides along places and terms."""
+
+    first: str
+    place: int
+    term: int
+
+
+@dataclass(frozen=True)
+class OuterProducts:
+    """Outer products of a tile's rows and another's columns, for each of the terms, added to registers."""
+
+    terms: int
+    rows: int
+    columns: int
+    sums: str
+    left: Places
+    right: Places
+    kind: str = "OuterProducts"
+
+
+@dataclass(frozen=True)
 class Tile:
     """A tile of a factor in shared memory: its address, and whether rows are `by_terms` or by places."""
 
@@ -306,6 +328,7 @@ Line = (
     | CallPart
     | When
     | Combined
+    | OuterProducts
     | TileProduct
     | AsynchronousCopy
     | EndOfCopies

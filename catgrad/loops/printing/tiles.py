@@ -1,12 +1,29 @@
-"""Print tiles: asynchronous copies to shared memory, and products by tensor cores, as one line each."""
+"""Print tiles: asynchronous copies to shared memory, and products of such tiles, as one line each."""
 
 from __future__ import annotations
 
 from catgrad.loops.ir.index import ZERO, Variable
-from catgrad.loops.ir.nest import Accumulate, Loop, Store, size_hint, statements
+from catgrad.loops.ir.nest import Accumulate, Loop, Store, bound_variables, size_hint, statements
 from catgrad.loops.ir.scalar import Load, Masked
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import AsynchronousCopy, Tile, TileProduct
+from catgrad.loops.printing.lines import AsynchronousCopy, OuterProducts, Places, Tile, TileProduct
+
+
+def outer_products(here: Expressions, loop: Loop) -> OuterProducts:
+    """Print the loop over the terms of a thread's own outer products."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Accumulate)
+    rows, columns = (size_hint(extent) for extent in s.buffer.type.shape[-2:])
+    loads = [load for operand in s.scalar.operands for load in operand.loads()]
+    left, right = (_places(here, loop, load) for load in loads)
+    return OuterProducts(size_hint(loop.variable.extent), rows, columns, here.name_of(s.buffer), left, right)
+
+
+def _places(here: Expressions, loop: Loop, load: Load) -> Places:
+    own, at = bound_variables([loop]), load.buffer.flat(load.indices)
+    strides = {v: size_hint(at.coefficient(v)) for v in own}
+    term = strides.pop(loop.variable)
+    return Places(here.address(load.buffer, at, own), max(strides.values(), default=0), term)
 
 
 def tile_product(here: Expressions, loop: Loop) -> TileProduct:

@@ -52,7 +52,7 @@ class Pairs(ThreadTiles):
         """Add the product of two tiles to registers: outer products of their columns and rows."""
         k, sides = Variable(depth, "k"), (self.rows, right_side)
         factors = [element(side.place, index(k)) for side, element in zip(sides, (left, right), strict=True)]
-        return Loop(k, self.add_outer_product(sums, sides, factors))
+        return self.add_outer_products(k, Axis.OUTER, sums, sides, factors)
 
 
 def _side(variable: Variable, width: int, thread: Variable) -> Side:

@@ -89,20 +89,24 @@ class ThreadTiles:
         """Assign a number to all registers of an array."""
         return unrolled(own, [self.set(registers, own, number(value, self.dtype))])
 
-    def add_outer_product(
-        self, sums: Buffer, sides: Sequence[Side], factors: Sequence[Scalar], in_registers: bool = True
-    ) -> list[Item]:
-        """Add products of a row's factor and a column's, which are loaded to registers where several are."""
+    def add_outer_products(
+        self, term: Variable, axis: Axis, sums: Buffer, sides: Sequence[Side], factors: Sequence[Scalar]
+    ) -> Loop:
+        """Add products of a row's factor and a column's for each term.
+
+        A loop of single iterations first loads to registers what is used more than once.
+        """
         body, loaded = list[Item](), list[Scalar]()
         for side, factor, name in zip(sides, factors, ("lefts", "rights"), strict=True):
-            if in_registers and count(side.own) > 1:
+            if not axis.is_whole and count(side.own) > 1:
                 register = self.registers(name, side.own)
                 body += unrolled(side.own, [self.set(register, side.own, factor)])
                 factor = self.own(register, side.own)
             loaded.append(factor)
         own = [v for side in sides for v in side.own]
-        term = Compute(Multiply(), self.dtype, tuple(loaded))
-        return [*body, *unrolled(own, [Accumulate(sums, self.own(sums, own).indices, Add(), term)])]
+        product = Compute(Multiply(), self.dtype, tuple(loaded))
+        add = Accumulate(sums, self.own(sums, own).indices, Add(), product)
+        return Loop(term, [*body, *unrolled(own, [add])], axis=axis)
 
 
 def _around(variables: Sequence[Variable], body: list[Item], axis: Axis, threads: int = 1) -> Loop:

@@ -97,6 +97,7 @@ class _Tiles(ThreadTiles):
         dtype = found.reduce.scalar.dtype
         self.factor_dtype = found.factor_dtype
         self.on_tensor_cores = found.is_on_tensor_cores(machine)
+        self.axis = Axis.TENSOR if self.on_tensor_cores else machine.outer_products
         self.rows, self.columns = _sides(found, self.on_tensor_cores)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
@@ -146,9 +147,7 @@ class _Tiles(ThreadTiles):
         factors = [
             converted(Load(o.tile, o.at(o.side.place, index(k), stage)), self.dtype) for o in self.operands
         ]
-        body = self.add_outer_product(self.sums, sides, factors, in_registers=not self.on_tensor_cores)
-        axis = Axis.TENSOR if self.on_tensor_cores else Axis.UNROLLED
-        return self.of_threads([Loop(k, body, axis=axis)])
+        return self.of_threads([self.add_outer_products(k, self.axis, self.sums, sides, factors)])
 
     def _end(self) -> Item:
         """Compute the epilogue of each element that there is."""
