@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from catgrad.dims import Size
-from catgrad.loops.ir.nest import Axis
+from catgrad.dims import Dim, Size
+from catgrad.loops.ir.nest import Axis, size_hint
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
 from catgrad.loops.printing.lines import Line, Threads
@@ -33,7 +33,7 @@ class Parameter:
 class Launch:
     """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
 
-    A thread of one that `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared
+    A parametric kernel is launched with extents in its `size`, the number of iterations. A thread of one that `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared
     memory beside that which the kernel declares.
     """
 
@@ -43,6 +43,12 @@ class Launch:
     blocks: int | None
     is_wide: bool
     shared_bytes: int = 0
+    size: Size = 0
+
+    def at(self, extents: Mapping[str, int], spell: Callable[[Size], Text]) -> Launch:
+        """Return the grid for these extents of a parametric kernel."""
+        count = self.size.substitute(extents) if isinstance(self.size, Dim) else self.size
+        return replace(self, count=spell(count), blocks=-(-size_hint(count) // self.per_block))
 
     @property
     def shares_registers(self) -> bool:

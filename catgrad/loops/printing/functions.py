@@ -137,8 +137,7 @@ class FunctionPrinter:
 
     def _described(self, kernel: Kernel, is_part: bool = False) -> Iterator[Interface]:
         """Describe the arguments of a kernel, also as one with the extents of its loops among them."""
-        is_counted = is_part or not any(loop.axis.is_concurrent for loop in loops(kernel.body))
-        if is_counted and parametric(kernel) and (found := parametric(self.library.machine.finish(kernel))):
+        if parametric(kernel) and (found := parametric(self.library.machine.finish(kernel))):
             yield Interface(found[0], self.plan, found[1], is_part)
         yield Interface(kernel, self.plan, is_part=is_part)
 
@@ -226,7 +225,10 @@ class FunctionPrinter:
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)
         arguments = arguments_of(text, interface, self.expressions, around)
-        return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, text.launch)
+        launch = text.launch
+        if launch and interface.extents:
+            launch = launch.at(interface.extents, self.expressions.size)
+        return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, launch)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
         """Return the kernel's text, which may be that of an equal one, and its interface."""
@@ -303,4 +305,6 @@ def _unnamed(use: Interface, buffers: Sequence[Buffer]) -> str:
     """Name arrays whose names in the uses of a kernel have nothing in common; sizes, if there are none."""
     if not buffers:
         return "sizes"
+    if all(map(use.changes, use.given)):
+        return "constant"
     return "parameter" if use.has_state(buffers[0]) else "operand"

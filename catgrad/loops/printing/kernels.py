@@ -76,6 +76,9 @@ LETTERS = "ijklpqrs"
 NUMBERS = {Axis.BLOCK: "block", Axis.WARP: "warp"}
 """Names of the number of an iteration of several loops, by the axis of these; "index" for others."""
 
+LANE = "lane"
+"""Name of the number of a thread in its warp."""
+
 Part = tuple[KernelText, "Interface"]
 """A function that several grids have as a part, and its arguments in one of them."""
 
@@ -281,24 +284,37 @@ class KernelPrinter:
         return (When(conditions, lines),) if conditions else lines
 
     def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
-        """Print a perfect nest of loops that threads share as one; registers between the loops follow it."""
-        axis = loop.axis
-        if axis is not Axis.THREAD:
-            self.team, self.threads, self.on_grid = axis, loop.threads, True
+        """Print a perfect nest of loops that threads share; registers between the loops follow it."""
+        if loop.axis is not Axis.THREAD:
+            self.team, self.threads, self.on_grid = loop.axis, loop.threads, True
         variables, lets, inner = chain(loop, self._owned)
+        if loop.axis is Axis.THREAD and self._are_lanes(variables):
+            self.expressions.variables[variables[0]] = LANE
+        elif variables not in self.numberings:
+            return [self._distributed(loop, variables, lets, inner, depth)]
         inside = depth + len(variables)
-        if variables in self.numberings:
-            return (*self._block(lets, inside), *self._guarded(inner, inside))
+        return (*self._block(lets, inside), *self._guarded(inner, inside))
+
+    def _are_lanes(self, variables: Sequence[Variable]) -> bool:
+        """Tell whether a variable is the number of a thread in its warp."""
+        first, *others = variables
+        return self.team is Axis.WARP and not others and first.step == 1 and first.extent == self.threads
+
+    def _distributed(
+        self, loop: Loop, variables: Numbering, lets: Sequence[Item], inner: Loop, depth: int
+    ) -> Threads:
+        """Print a perfect nest of loops as one of which each thread has some iterations."""
+        axis, inside = loop.axis, depth + len(variables)
         for k, variable in enumerate(variables):
             self._counted(variable, depth + k)
         counts = [self._count(v) for v in variables]
         number, digits = self._digits(Text(NUMBERS.get(axis, "index")), variables, counts)
         count = self.expressions.product(counts)
-        first, end = self._part(loop, count)
+        first, end = self._part(loop, variables, count)
         lines = self._numbered(inner) if axis.has_team else []
         lines += [*(self._block(lets, inside) if lets else ()), *self._guarded(inner, inside)]
         team, own = (self.team, self.threads), self.interface.is_part
-        return [Threads(axis, number, count, digits, tuple(lines), *team, first, end, own)]
+        return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own)
 
     def _numbered(self, team: Loop) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""
@@ -314,7 +330,8 @@ class KernelPrinter:
         """Print a nest of a grid as a call of the function that it is."""
         text, interface = self.parts[loop]
         variables, _ = perfect_nest([loop], lambda inner: inner.axis is loop.axis)
-        first, end = self._part(loop, self.expressions.product([*map(self._count, variables)]))
+        count = self.expressions.product([*map(self._count, variables)])
+        first, end = self._part(loop, variables, count)
         self.expressions.symbols |= set() if interface.extents else {*text.symbols}
         arguments = arguments_of(text, interface, self.expressions, self.expressions.variables)
         return CallPart(text.name, text.takes_block, first, end, arguments)
@@ -333,7 +350,7 @@ class KernelPrinter:
                 digits.append(Digit(name, self.expressions.digit(number, weight, bound, v.step)))
         return number, tuple(digits)
 
-    def _part(self, loop: Loop, count: Text) -> tuple[int, int | None]:
+    def _part(self, loop: Loop, variables: Sequence[Variable], count: Text) -> tuple[int, int | None]:
         """Extend the grid by the blocks of a nest; returns the first, and their end if others follow."""
         if loop.axis is Axis.THREAD:
             return 0, None
@@ -343,7 +360,8 @@ class KernelPrinter:
         first = (self.launch.blocks or 0) if self.launch else 0
         blocks = None if own is None else first + own
         shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
-        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared)
+        size = product(tuple(v.extent for v in variables))
+        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
 

@@ -18,8 +18,8 @@ MAX_PARTS = 8
 
 
 def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:
-    """Join each small kernel with the earliest that it may run beside."""
-    return lowered.map(_joined)
+    """Join each small kernel with the earliest that it may run beside, but for initial values: they run once."""
+    return lowered if lowered.function.kind.is_initial else lowered.map(_joined)
 
 
 def _joined(steps: Sequence[Step]) -> list[Step]:
