@@ -17,6 +17,7 @@ from catgrad.loops.passes.gpu.split_products import split_products
 from catgrad.loops.passes.gpu.split_sums import split_sums
 from catgrad.loops.passes.gpu.wide import mark_unaligned
 from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.propagate_copies import propagate_copies
 from catgrad.loops.passes.scalars import scalars_first
 
 
@@ -34,6 +35,7 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
         put_in_place,
         eliminate_self_copies,
         contract_arrays,
+        propagate_copies,
         fuse_columns,
     )
 
