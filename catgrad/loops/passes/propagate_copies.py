@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store
-from catgrad.loops.ir.scalar import Buffer, Load
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 
@@ -27,21 +27,17 @@ def _block(items: Sequence[Item], touched: Counter[Buffer]) -> list[Item]:
     for item in items:
         if isinstance(item, Loop):
             done.append(replace(item, body=_block(item.body, touched)))
-        elif done and isinstance(before := done[-1], Store) and _copies(item, before, touched):
-            done[-1] = replace(item, scalar=before.scalar)
+        elif done and isinstance(item, Store) and (scalar := _copied(item, done[-1], touched)):
+            done[-1] = replace(item, scalar=scalar)
         else:
             done.append(item)
     return done
 
 
-def _copies(item: Item, before: Store, touched: Counter[Buffer]) -> bool:
-    """Tell whether a store copies a register that the one before it writes, and nothing else touches."""
+def _copied(s: Store, before: Item, touched: Counter[Buffer]) -> Scalar | None:
+    """Return the value of the register that a store copies, if nothing but the store before it writes it."""
+    if not (isinstance(before, Store) and isinstance(s.scalar, Load) and s.scalar.buffer is before.buffer):
+        return None
     register = before.buffer
-    return (
-        isinstance(item, Store)
-        and register.is_register
-        and touched[register] == 2
-        and isinstance(item.scalar, Load)
-        and item.scalar.buffer is register
-        and item.buffer.type.dtype is register.type.dtype
-    )
+    is_kept = register.is_register and touched[register] == 2
+    return before.scalar if is_kept and s.buffer.type.dtype is register.type.dtype else None

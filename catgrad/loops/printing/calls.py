@@ -33,8 +33,9 @@ class Parameter:
 class Launch:
     """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
 
-    A parametric kernel is launched with extents in its `size`, the number of iterations. A thread of one that `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared
-    memory beside that which the kernel declares.
+    A parametric kernel is launched with extents in its `size`, the number of iterations. A thread of one that
+    `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared memory beside that
+    which the kernel declares.
     """
 
     count: Text

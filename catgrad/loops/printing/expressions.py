@@ -230,11 +230,17 @@ class Expressions:
 
 
 def _runs(terms: Sequence[tuple[Atom, Size]]) -> list[list[tuple[Atom, Size]]]:
-    """Split the terms of an index where a coefficient is no multiple of the first since the last split."""
+    """Split the terms of an index where a coefficient is no multiple of the first since the last split.
+
+    A term whose coefficient a run begins with belongs to this run, wherever it is.
+    """
     runs: list[list[tuple[Atom, Size]]] = []
     stride: Size = 1
     for atom, c in terms:
-        if isinstance(stride, int) and isinstance(c, int) and 1 < stride <= c and c % stride == 0:
+        alike = next((run for run in runs if run[0][1] == c), None) if isinstance(c, int) and c > 1 else None
+        if alike:
+            alike.append((atom, c))
+        elif isinstance(stride, int) and isinstance(c, int) and 1 < stride <= c and c % stride == 0:
             runs[-1].append((atom, c))
         else:
             runs.append([(atom, c)])

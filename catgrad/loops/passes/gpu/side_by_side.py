@@ -18,7 +18,7 @@ MAX_PARTS = 8
 
 
 def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:
-    """Join each small kernel with the earliest that it may run beside, but for initial values: they run once."""
+    """Join each small kernel with the earliest that it may run beside; initial values are computed once."""
     return lowered if lowered.function.kind.is_initial else lowered.map(_joined)
 
 
