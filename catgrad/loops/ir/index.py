@@ -201,6 +201,14 @@ def is_below(index: Index, size: Size) -> bool:
     return isinstance(room, int) and room >= 1
 
 
+def is_natural(index: Index) -> bool:
+    """Prove that 0 ≤ index, whatever the symbols are."""
+    least = index.constant
+    for atom, coefficient in index.terms:
+        least = least + (coefficient - _positive(coefficient)) * (extent(atom) - 1)
+    return least == _positive(least)
+
+
 def is_within(index: Index, size: Size) -> bool:
     """Prove that 0 ≤ index < size, whatever the symbols are."""
     return is_below(index, size) and index.constant == _positive(index.constant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -232,19 +233,19 @@ class Expressions:
 def _runs(terms: Sequence[tuple[Atom, Size]]) -> list[list[tuple[Atom, Size]]]:
     """Split the terms of an index where a coefficient is no multiple of the first since the last split.
 
-    A term whose coefficient a run begins with belongs to this run, wherever it is.
+    Terms with the same coefficient are together, unless it is 1.
     """
     runs: list[list[tuple[Atom, Size]]] = []
-    stride: Size = 1
+    count = Counter(c for _, c in terms if isinstance(c, int) and c > 1)
     for atom, c in terms:
-        alike = next((run for run in runs if run[0][1] == c), None) if isinstance(c, int) and c > 1 else None
+        stride = runs[-1][0][1] if runs else 1
+        alike = next((run for run in runs if count[c] > 1 and run[0][1] == c), None)
         if alike:
             alike.append((atom, c))
-        elif isinstance(stride, int) and isinstance(c, int) and 1 < stride <= c and c % stride == 0:
+        elif isinstance(stride, int) and isinstance(c, int) and 1 < stride < c and c % stride + count[c] == 1:
             runs[-1].append((atom, c))
         else:
             runs.append([(atom, c)])
-            stride = c
     return runs
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
-from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
+from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -28,7 +28,6 @@ from catgrad.loops.ir.nest import (
     Store,
     loops,
     may_fail,
-    own_variables,
     perfect_nest,
     size_hint,
     statements,
@@ -52,18 +51,17 @@ from catgrad.loops.printing.lines import (
     Local,
     LocalArray,
     Numbered,
-    Product,
     Reduction,
     Require,
-    Sorting,
     Threads,
     Versions,
     Wait,
     When,
 )
+from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
-from catgrad.loops.printing.teams import Numbering, chain, numberings
-from catgrad.loops.printing.tiles import asynchronous_copy, outer_products, tile_product
+from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
+from catgrad.loops.printing.tiles import WHOLE
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -75,9 +73,6 @@ LETTERS = "ijklpqrs"
 
 NUMBERS = {Axis.BLOCK: "block", Axis.WARP: "warp"}
 """Names of the number of an iteration of several loops, by the axis of these; "index" for others."""
-
-LANE = "lane"
-"""Name of the number of a thread in its warp."""
 
 Part = tuple[KernelText, "Interface"]
 """A function that several grids have as a part, and its arguments in one of them."""
@@ -173,18 +168,13 @@ class KernelPrinter:
         for s in statements(self.kernel.body):
             order |= {b: self._with_shape(b) for b in written if any(b is w for w, _ in s.writes)}
             if isinstance(s, MatMul):
-                order[s] = self._equation(s)
+                order[s] = equation(self.expressions, s)
         return tuple(order.values())
 
     def _with_shape(self, buffer: Buffer) -> str:
         sizes = (buffer.type.shape[axis] for axis in buffer.order)
         shape = self.expressions.shape((*(self.interface.extents or sizes),))
         return f"{self._name(buffer)} [{shape}]"
-
-    def _equation(self, s: MatMul) -> str:
-        names = [self._name(buffer) for buffer in (s.buffer, s.left.buffer, s.right.buffer)]
-        sizes = list(map(self._extent, (s.rows, s.depth, s.columns)))
-        return self.expressions.dialect.macros["equation"](names, sizes, s.add)
 
     def _name(self, buffer: Buffer) -> str:
         if buffer.space is Space.LITERAL:
@@ -232,12 +222,8 @@ class KernelPrinter:
             return [self._call(loop)]
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
-        if loop.axis is Axis.OUTER:
-            return [outer_products(self.expressions, loop)]
-        if loop.axis is Axis.TENSOR:
-            return [tile_product(self.expressions, loop)]
-        if loop.axis is Axis.COPY:
-            return [asynchronous_copy(self.expressions, loop)]
+        if loop.axis.is_whole:
+            return [WHOLE[loop.axis](self.expressions, loop)]
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
@@ -288,17 +274,12 @@ class KernelPrinter:
         if loop.axis is not Axis.THREAD:
             self.team, self.threads, self.on_grid = loop.axis, loop.threads, True
         variables, lets, inner = chain(loop, self._owned)
-        if loop.axis is Axis.THREAD and self._are_lanes(variables):
+        if loop.axis is Axis.THREAD and are_lanes(variables, self.team, self.threads):
             self.expressions.variables[variables[0]] = LANE
         elif variables not in self.numberings:
             return [self._distributed(loop, variables, lets, inner, depth)]
         inside = depth + len(variables)
         return (*self._block(lets, inside), *self._guarded(inner, inside))
-
-    def _are_lanes(self, variables: Sequence[Variable]) -> bool:
-        """Tell whether a variable is the number of a thread in its warp."""
-        first, *others = variables
-        return self.team is Axis.WARP and not others and first.step == 1 and first.extent == self.threads
 
     def _distributed(
         self, loop: Loop, variables: Numbering, lets: Sequence[Item], inner: Loop, depth: int
@@ -407,9 +388,12 @@ class KernelPrinter:
 
     def _statement(self, s: Statement, later: Sequence[Item]) -> Sequence[Line]:
         if isinstance(s, MatMul):
-            return [self._product(s)]
+            self.per_thread |= self.in_parallel
+            return [
+                matrix_product(self.expressions, s, self.plan.packed[self.interface.kernel], self.in_parallel)
+            ]
         if isinstance(s, Sort):
-            return [self._sorting(s)]
+            return [sorting(self.expressions, s)]
         if isinstance(s, Barrier):
             return [Wait(self.team, s.pending)]
         if isinstance(s, Commit):
@@ -450,48 +434,3 @@ class KernelPrinter:
         dtype, old = s.buffer.type.dtype, Load(s.buffer, s.indices)
         combined = "" if reduction else self.expressions.text(Compute(s.op, dtype, (old, s.scalar)))
         return Assign(dtype, target, text, s.op.macro, not register, reduction, combined)
-
-    def _product(self, s: MatMul) -> Product:
-        e = self.expressions
-        left, right, target = (x.buffer.flat(x.indices) for x in (s.left, s.right, s))
-        own = own_variables(s)
-        self.per_thread |= self.in_parallel
-        return Product(
-            s.buffer.type.dtype,
-            tuple(map(self._extent, (s.rows, s.columns, s.depth))),
-            (
-                self.expressions.address(s.left.buffer, left, own),
-                self._axes(left, s.rows),
-                self._axes(left, s.depth),
-            ),
-            (
-                self.expressions.address(s.right.buffer, right, own),
-                self._axes(right, s.depth),
-                self._axes(right, s.columns),
-            ),
-            (self.expressions.address(s.buffer, target, own), e.size(target.coefficient(s.rows[-1]))),
-            s.add,
-            e.size(self.plan.packed[self.interface.kernel]),
-            self.in_parallel,
-            self._name(s.packed.buffer) if s.packed else "",
-        )
-
-    def _extent(self, group: Sequence[Variable]) -> Text:
-        """Count the values of an axis that is nested axes."""
-        return self.expressions.size(product(tuple(v.extent for v in group)))
-
-    def _axes(self, place: Index, group: Sequence[Variable]) -> tuple[tuple[Text, Text], ...]:
-        """Print the sizes and strides of nested axes."""
-        size = self.expressions.size
-        return tuple((size(extent), size(stride)) for extent, stride in nested_axes(place, group))
-
-    def _sorting(self, s: Sort) -> Sorting:
-        e, own = self.expressions, (s.along,)
-        keys, places = s.keys.buffer.flat(s.keys.indices), s.buffer.flat(s.indices)
-        return Sorting(
-            s.keys.dtype,
-            e.size(s.along.extent),
-            (self.expressions.address(s.keys.buffer, keys, own), e.size(keys.coefficient(s.along))),
-            (self.expressions.address(s.buffer, places, own), e.size(places.coefficient(s.along))),
-            s.descending,
-        )

@@ -8,6 +8,9 @@ from math import prod
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Axis, Item, Let, Loop, size_hint
 
+LANE = "lane"
+"""Name of the number of a thread in its warp."""
+
 Numbering = tuple[Variable, ...]
 """The variables that are the digits of a thread's number."""
 
@@ -36,6 +39,12 @@ def numberings(items: Sequence[Item], threads: int, ends: Container[Loop | None]
                 yield variables
         elif isinstance(item, Loop):
             yield from numberings(item.body, threads, ends)
+
+
+def are_lanes(variables: Numbering, team: Axis, threads: int) -> bool:
+    """Tell whether a variable is the number of a thread in its warp."""
+    first, *others = variables
+    return team is Axis.WARP and not others and first.step == 1 and first.extent == threads
 
 
 def _number_all(variables: Numbering, threads: int) -> bool:

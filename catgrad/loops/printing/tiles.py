@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from catgrad.loops.ir.index import ZERO, Variable
-from catgrad.loops.ir.nest import Accumulate, Loop, Store, bound_variables, size_hint, statements
+from catgrad.loops.ir.nest import Accumulate, Axis, Loop, Store, bound_variables, size_hint, statements
 from catgrad.loops.ir.scalar import Load, Masked
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import AsynchronousCopy, OuterProducts, Places, Tile, TileProduct
+from catgrad.loops.printing.lines import AsynchronousCopy, Line, OuterProducts, Places, Tile, TileProduct
 
 
 def outer_products(here: Expressions, loop: Loop) -> OuterProducts:
@@ -57,3 +59,11 @@ def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:
     places = [here.index(c.index.substitute({loop.variable: ZERO})) for c in partial]
     within = (places[0], here.size(partial[0].size)) if partial else None
     return AsynchronousCopy(load.dtype, bytes, target, source, conditions, within)
+
+
+WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
+    Axis.OUTER: outer_products,
+    Axis.TENSOR: tile_product,
+    Axis.COPY: asynchronous_copy,
+}
+"""Prints loops of these kinds as one line."""

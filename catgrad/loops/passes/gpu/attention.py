@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from math import inf
 
-from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.index import Index, Variable, index, is_below, is_natural
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
@@ -91,9 +91,9 @@ class _Tiles(Pairs, ABC):
         farthest = first_query + (self.query.width - 1) - first_key
         nearest = first_query - first_key - (self.key.width - 1)
         conditions: list[Bounds] = []
-        if self.step.causal:
+        if self.step.causal and not is_natural(farthest):
             conditions.append(Bounds(farthest, 0, True, False))
-        if self.step.window is not None:
+        if self.step.window is not None and not is_below(nearest, self.step.window):
             conditions.append(Bounds(nearest, self.step.window, False, True))
         return Loop(self.columns.first, body, conditions=tuple(conditions))
 

@@ -1,0 +1,66 @@
+"""Print statements over whole axes: matrix products, whose operands have nested axes, and sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.dims import Size, product
+from catgrad.loops.ir.index import Index, Variable, nested_axes
+from catgrad.loops.ir.nest import MatMul, Sort, own_variables
+from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.lines import NestedAxes, Product, Sorting
+from catgrad.printing.dialect import Text
+
+
+def matrix_product(here: Expressions, s: MatMul, packed: Size, parallel: bool) -> Product:
+    """Print a matrix product, which packs operands at an offset in the scratch memory."""
+    left, right, target = (x.buffer.flat(x.indices) for x in (s.left, s.right, s))
+    own = own_variables(s)
+    return Product(
+        s.buffer.type.dtype,
+        tuple(_extent(here, group) for group in (s.rows, s.columns, s.depth)),
+        (
+            here.address(s.left.buffer, left, own),
+            _axes(here, left, s.rows),
+            _axes(here, left, s.depth),
+        ),
+        (
+            here.address(s.right.buffer, right, own),
+            _axes(here, right, s.depth),
+            _axes(here, right, s.columns),
+        ),
+        (here.address(s.buffer, target, own), here.size(target.coefficient(s.rows[-1]))),
+        s.add,
+        here.size(packed),
+        parallel,
+        here.name_of(s.packed.buffer) if s.packed else "",
+    )
+
+
+def equation(here: Expressions, s: MatMul) -> str:
+    """Print a matrix product as an equation, for a comment."""
+    names = [here.name_of(buffer) for buffer in (s.buffer, s.left.buffer, s.right.buffer)]
+    sizes = [_extent(here, group) for group in (s.rows, s.depth, s.columns)]
+    return here.dialect.macros["equation"](names, sizes, s.add)
+
+
+def sorting(here: Expressions, s: Sort) -> Sorting:
+    """Print an argsort."""
+    own, keys, places = (s.along,), s.keys.buffer.flat(s.keys.indices), s.buffer.flat(s.indices)
+    return Sorting(
+        s.keys.dtype,
+        here.size(s.along.extent),
+        (here.address(s.keys.buffer, keys, own), here.size(keys.coefficient(s.along))),
+        (here.address(s.buffer, places, own), here.size(places.coefficient(s.along))),
+        s.descending,
+    )
+
+
+def _extent(here: Expressions, group: Sequence[Variable]) -> Text:
+    """Count the values of an axis that is nested axes."""
+    return here.size(product(tuple(v.extent for v in group)))
+
+
+def _axes(here: Expressions, place: Index, group: Sequence[Variable]) -> NestedAxes:
+    """Print the sizes and strides of nested axes."""
+    return tuple((here.size(extent), here.size(stride)) for extent, stride in nested_axes(place, group))
