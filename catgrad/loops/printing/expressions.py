@@ -236,13 +236,14 @@ def _runs(terms: Sequence[tuple[Atom, Size]]) -> list[list[tuple[Atom, Size]]]:
     Terms with the same coefficient are together, unless it is 1.
     """
     runs: list[list[tuple[Atom, Size]]] = []
-    count = Counter(c for _, c in terms if isinstance(c, int) and c > 1)
+    count = Counter[Size](c for _, c in terms if isinstance(c, int) and c > 1)
     for atom, c in terms:
         stride = runs[-1][0][1] if runs else 1
+        is_multiple = isinstance(stride, int) and isinstance(c, int) and 1 < stride < c and c % stride == 0
         alike = next((run for run in runs if count[c] > 1 and run[0][1] == c), None)
         if alike:
             alike.append((atom, c))
-        elif isinstance(stride, int) and isinstance(c, int) and 1 < stride < c and c % stride + count[c] == 1:
+        elif is_multiple and count[c] == 1:
             runs[-1].append((atom, c))
         else:
             runs.append([(atom, c)])
