@@ -27,6 +27,7 @@ from catgrad.loops.passes.gpu.attention import attention
 from catgrad.loops.passes.gpu.barriers import with_barriers
 from catgrad.loops.passes.gpu.register_rows import in_register_rows
 from catgrad.loops.passes.gpu.spaces import with_spaces
+from catgrad.loops.passes.gpu.team_scalars import with_team_scalars
 from catgrad.loops.passes.gpu.threads import with_threads
 from catgrad.loops.passes.gpu.tiles import tiled
 from catgrad.loops.passes.gpu.transposes import transposed
@@ -46,7 +47,7 @@ def _scheduled(step: Step, machine: Machine) -> Step:
 
 
 def _in_teams(kernel: Kernel, machine: Machine) -> Kernel:
-    kernel, own = in_register_rows(with_threads(kernel, machine), machine)
+    kernel, own = in_register_rows(with_team_scalars(with_threads(kernel, machine)), machine)
     return with_spaces(kernel, machine, own)
 
 
