@@ -15,11 +15,14 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, statements
-from catgrad.loops.ir.scalar import Space
-from catgrad.loops.ir.steps import kernels
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, Store, loops, statements
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads, tiles
+from catgrad.loops.passes.propagate_copies import propagate_copies
+from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import Program, evaluate
 from catgrad.programs.program import lower as straight
 from tests.differential import difference, pruned
@@ -107,7 +110,7 @@ def test_random_programs(machine, program):
 def test_random_kernels(lowered, seed):
     """Run kernels whose loops carry dependences in one block, whose threads share what they may."""
     with limits("small"):
-        team = schedule_threads(lowered, MACHINES["small"])
+        team = schedule_threads(propagate_copies(lowered, MACHINES["small"]), MACHINES["small"])
     for kernel in kernels(team.steps):
         assert_well_formed(kernel)
     arrays = arrays_for(lowered, seed)
@@ -263,6 +266,61 @@ def test_arrays_are_transposed_through_shared_memory(shape):
     assert any(isinstance(s, Barrier) for s in statements(kernel.body))
     x, y = drawn(types, 0)
     np.testing.assert_array_equal(run_in_teams(lowered, x, y)[0], np.swapaxes(x, -1, -2) + y)
+
+
+def test_a_mean_that_is_stored_is_read_from_registers():
+    """Threads waited for the one that stored it, and loaded it again."""
+
+    def centred(x):
+        mean = ops.sum(x, (1,)) * (1 / 96)
+        return mean, x - ops.transpose(ops.broadcast(mean, (96, 80)))
+
+    types = [NdArrayType((80, 96))]
+    lowered = scheduled(build(centred, types), "default")
+    [kernel] = kernels(lowered.steps)
+    assert not any(isinstance(s, Barrier) for s in statements(kernel.body))
+    [x] = drawn(types, 0)
+    mean, rest = run_in_teams(lowered, x)
+    np.testing.assert_allclose(mean, x.mean(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(rest, x - mean[:, None])
+
+
+def copied(touches):
+    """Return a kernel that stores y[i] = exp(x[i]) by a register, which other statements touch too."""
+    v, type = Variable(8), NdArrayType((8,))
+    x, y, z = (Buffer(name, type) for name in "xyz")
+    register = Buffer("r", NdArrayType(()), Space.REGISTER)
+    exp = Compute(Exp(), Dtype.float32, (Load(x, (index(v),)),))
+    body = [Store(register, (), exp), Store(y, (index(v),), Load(register, ()))]
+    body += [Store(z, (index(v),), Load(register, ()))] if touches else []
+    return Lowered(function_of(build(ops.exp, [type])), [Kernel([Loop(v, body)])], [x], [y])
+
+
+def test_a_register_that_is_only_stored_is_left_out():
+    [kernel] = kernels(propagate_copies(copied(False), MACHINES["default"]).steps)
+    [s] = statements(kernel.body)
+    assert s.buffer.name == "y" and isinstance(s.scalar, Compute)
+
+
+def test_a_register_that_others_read_is_kept():
+    [kernel] = kernels(propagate_copies(copied(True), MACHINES["default"]).steps)
+    assert len([*statements(kernel.body)]) == 3
+
+
+@pytest.mark.parametrize("target", ["cuda", "webgpu"])
+def test_tiles_are_multiplied_by_one_function_where_a_language_has_such(target):
+    term = EXPAND(build(ops.matmul, [NdArrayType((64, 64)), NdArrayType((64, 64))]))
+    artifact = get_backend(target).emit(Program("case", (straight(term, "f", doc="A product."),)))
+    text = "".join(str(text) for text in artifact.files.values())
+    assert ("add_products<16, " in text) == (target == "cuda")
+    assert "lefts" in text
+
+
+def test_a_stride_multiplies_all_terms_that_have_it():
+    """A row of a tile and its first row were multiplied one by one, as other terms lay between them."""
+    term = EXPAND(build(ops.matmul, [NdArrayType((N, 64)), NdArrayType((64, 64))]))
+    text = BACKEND.emit(Program("case", (straight(term, "f", doc="A product."),))).text("case.cu")
+    assert "(row_tile + row) * 64 + slice + term * 4" in " ".join(text.split())
 
 
 EMITTED = {

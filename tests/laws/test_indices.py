@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catgrad.backend import get_backend
 from catgrad.dims import Dim
-from catgrad.loops.ir.index import Index, Variable, extent, index, modulo, quotient
+from catgrad.loops.ir.index import Index, Variable, extent, index, is_natural, modulo, quotient
 from catgrad.loops.lowering.index_maps import flat, unflat
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.reference import Interpreter
@@ -152,3 +152,17 @@ def test_the_text_of_an_index_has_its_value(case):
     expressions.variables = {v: f"i{k}" for k, v in enumerate(values)}
     known = {expressions.variables[v]: number for v, number in values.items()} | {"n": N}
     assert jinja2.Environment().compile_expression(expressions.index(i))(**known) == value(i, values)
+
+
+@given(st.data())
+def test_what_is_proved_natural_is_never_negative(data):
+    own = data.draw(variables())
+    difference = data.draw(indices(own)) - data.draw(indices(own)) + data.draw(st.integers(0, 9))
+    if is_natural(difference):
+        assert all(value(difference, point) >= 0 for point in points(own))
+
+
+def test_the_last_of_some_less_each_is_natural():
+    v = Variable(n)
+    assert is_natural(index(v) * -1 + (n - 1))
+    assert not is_natural(index(v) * -1 + (n - 2))

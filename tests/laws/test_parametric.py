@@ -55,3 +55,11 @@ def test_updates_of_parameters_of_several_shapes_are_one_function(target, source
 @pytest.mark.parametrize("target", ["c", "cuda"])
 def test_steps_with_shared_updates_are_those_of_numpy(target):
     verify(emit(task(), target)).check()
+
+
+def test_initial_values_of_several_shapes_are_launches_of_one_kernel():
+    text = emit(task(), "cuda").text("net.cu")
+    assert len(re.findall(r"__global__ void compute_exp_avg\(", text)) == 1
+    launches = re.findall(r"compute_exp_avg<<<(\d+), 256, 0, stream>>>\((\d+), ", text)
+    assert len(launches) == 8
+    assert all(int(blocks) == -(-int(size) // 256) for blocks, size in launches)
