@@ -8,8 +8,8 @@ from math import prod
 
 from catgrad.dims import Dim
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, loops
+from catgrad.loops.ir.index import ZERO, Index, Variable
+from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
