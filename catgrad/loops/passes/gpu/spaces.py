@@ -81,13 +81,17 @@ def _hint(buffer: Buffer, machine: Machine) -> int:
 
 
 def _assigned(items: Sequence[Item]) -> list[Item]:
-    """Let one thread of a team run the statements that write memory."""
-    done: list[Item] = []
+    """Let one thread of a team run the statements that write memory, those in sequence as one loop."""
+    done, alone = list[Item](), list[Item]()
     for item in items:
+        before, alone = alone, []
         if isinstance(item, Loop) and item.axis not in (Axis.GRID, Axis.THREAD):
             done.append(replace(item, body=_assigned(item.body)))
         elif isinstance(item, (Loop, Combine)) or is_uniform(item):
             done.append(item)
         else:
-            done.append(one_thread([item]))
+            if before:
+                done.pop()
+            alone = [*before, item]
+            done.append(one_thread(alone))
     return done
