@@ -255,7 +255,7 @@ class FunctionPrinter:
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
-            names = (common(b.name for b in same) or _unnamed(uses[0], same[:1]) for same in buffers)
+            names = (_shared(b.name for b in same) or _unnamed(uses[0], same[:1]) for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
             nests = [] if interface.is_part else parts(interface.kernel)
             shared = {nest: part for nest in nests if (part := self._part(nest))}
@@ -297,8 +297,14 @@ def _title(uses: Sequence[Interface]) -> str:
     """Name a kernel by what its uses have in common, array by array, or else as a whole."""
     verbs, arrays = zip(*(use.titled for use in uses), strict=True)
     names = [[buffer.name for buffer in buffers] for buffers in arrays]
-    shared = summary(map(common, zip(*names, strict=False))) or common(map(summary, names))
+    shared = summary(map(_shared, zip(*names, strict=False))) or _shared(map(summary, names))
     return f"{verbs[0]}_{shared or _unnamed(uses[0], arrays[0])}"
+
+
+def _shared(names: Iterable[str]) -> str:
+    """Return what names have in common: of cotangents of values that have nothing, that they are such."""
+    found = common(names)
+    return "cotangent" if found == "d" else found
 
 
 def _unnamed(use: Interface, buffers: Sequence[Buffer]) -> str:
