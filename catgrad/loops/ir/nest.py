@@ -229,6 +229,11 @@ class Combine(_Write):
 
 
 @dataclass(eq=False)
+class ReduceLanes(Reduce):
+    """The same for registers of four neighbouring threads, which exchange them in a fixed tree."""
+
+
+@dataclass(eq=False)
 class Commit(_Statement):
     """The end of a group of asynchronous copies: those that a thread has begun since the last one."""
 

@@ -23,6 +23,7 @@ from catgrad.loops.ir.nest import (
     Let,
     Loop,
     MatMul,
+    ReduceLanes,
     Sort,
     Statement,
     Store,
@@ -42,6 +43,7 @@ from catgrad.loops.printing.lines import (
     Assign,
     CallPart,
     Combined,
+    CombinedLanes,
     Copy,
     Digit,
     EndOfCopies,
@@ -398,6 +400,9 @@ class KernelPrinter:
             return [Wait(self.team, s.pending)]
         if isinstance(s, Commit):
             return [EndOfCopies()]
+        if isinstance(s, ReduceLanes):
+            target, text = self.expressions.element(s.buffer, s.indices), self.expressions.text(s.scalar)
+            return [CombinedLanes(s.buffer.type.dtype, target, text, s.op.macro)]
         if isinstance(s, Combine):
             dtype, name = s.buffer.type.dtype, self._name(s.buffer)
             return [Combined(dtype, name, s.op.macro, self.team, self.threads)]

@@ -157,6 +157,17 @@ class OuterProducts:
 
 
 @dataclass(frozen=True)
+class CombinedLanes:
+    """A register that gets the combination of an element of registers over the four threads of a row."""
+
+    dtype: Dtype
+    target: str
+    expression: str
+    op: str
+    kind: str = "CombinedLanes"
+
+
+@dataclass(frozen=True)
 class Tile:
     """A tile of a factor in shared memory: its address, and whether rows are `by_terms` or by places."""
 
@@ -177,6 +188,24 @@ class TileProduct:
     rows: int
     columns: int
     kind: str = "TileProduct"
+
+
+@dataclass(frozen=True)
+class RowProduct:
+    """A product added to the registers of warps side by side along its rows, which go through all columns.
+
+    The left factor is a tile in shared memory, or registers like those of the sums, `in_registers`.
+    """
+
+    dtype: Dtype
+    sums: str
+    left: str
+    right: str
+    rows: int
+    columns: int
+    terms: int
+    in_registers: bool
+    kind: str = "RowProduct"
 
 
 @dataclass(frozen=True)
@@ -330,6 +359,8 @@ Line = (
     | Combined
     | OuterProducts
     | TileProduct
+    | RowProduct
+    | CombinedLanes
     | AsynchronousCopy
     | EndOfCopies
     | Wait

@@ -6,9 +6,20 @@ from collections.abc import Callable, Mapping
 
 from catgrad.loops.ir.index import ZERO, Variable
 from catgrad.loops.ir.nest import Accumulate, Axis, Loop, Store, bound_variables, size_hint, statements
-from catgrad.loops.ir.scalar import Load, Masked
+from catgrad.loops.ir.scalar import Load, Masked, Space
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import AsynchronousCopy, Line, OuterProducts, Places, Tile, TileProduct
+from catgrad.loops.printing.lines import (
+    AsynchronousCopy,
+    Line,
+    OuterProducts,
+    Places,
+    RowProduct,
+    Tile,
+    TileProduct,
+)
+
+ROW_AXES = 3
+"""Axes of threads of registers if warps lie side by side along rows: warps, rows, and columns of a warp."""
 
 
 def outer_products(here: Expressions, loop: Loop) -> OuterProducts:
@@ -28,20 +39,31 @@ def _places(here: Expressions, loop: Loop, load: Load) -> Places:
     return Places(here.address(load.buffer, at, own), max(strides.values(), default=0), term)
 
 
-def tile_product(here: Expressions, loop: Loop) -> TileProduct:
+def tile_product(here: Expressions, loop: Loop) -> TileProduct | RowProduct:
     """Print the loop over the terms of a product by tensor cores."""
     [s] = statements(loop.body)
     assert isinstance(s, Accumulate)
-    rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
+    *threads, rows, _, columns, _ = map(size_hint, s.buffer.type.shape)
     loads = [load for operand in s.scalar.operands for load in operand.loads()]
+    if len(threads) == ROW_AXES:
+        factors = [_begin(here, load) for load in loads]
+        terms, in_registers = size_hint(loop.variable.extent), loads[0].buffer.space is Space.LOCAL
+        return RowProduct(
+            loads[1].dtype, here.name_of(s.buffer), *factors, rows, columns, terms, in_registers
+        )
     left, right = (_tile(here, load, loop.variable) for load in loads)
     return TileProduct(loads[0].dtype, here.name_of(s.buffer), left, right, rows, columns)
 
 
 def _tile(here: Expressions, load: Load, term: Variable) -> Tile:
-    stage, _, last = load.indices
-    begin = load.buffer.flat((stage, ZERO, ZERO))
-    return Tile(here.address(load.buffer, begin), last.coefficient(term) == 1)
+    return Tile(_begin(here, load), load.indices[-1].coefficient(term) == 1)
+
+
+def _begin(here: Expressions, load: Load) -> str:
+    """Print the address of a stage of tiles, or of registers."""
+    if load.buffer.space is Space.LOCAL:
+        return here.name_of(load.buffer)
+    return here.address(load.buffer, load.buffer.flat((load.indices[0], ZERO, ZERO)))
 
 
 def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:

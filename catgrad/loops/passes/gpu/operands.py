@@ -21,11 +21,15 @@ FETCHED_BYTES = 16
 
 @dataclass(frozen=True)
 class Terms:
-    """The variables of a sum, the number of its terms, and that of the terms of a slice."""
+    """The variables of a sum, the number of its terms, and that of the terms of a slice.
+
+    A slice may begin `before` the first term.
+    """
 
     variables: Sequence[Variable]
     depth: Size
     deep: int
+    before: bool = False
 
 
 class Operand:
@@ -44,13 +48,16 @@ class Operand:
         padding: int,
         stages: int = 1,
         across: bool = False,
+        name: str = "",
+        threads: int = THREADS,
     ) -> None:
         self.factor, self.side, self.terms, self.by_terms = factor, side, terms, by_terms
         self.outer, self.inner = (side.width, terms.deep) if by_terms else (terms.deep, side.width)
         self.names = (side.name, "term") if by_terms else ("term", side.name)
         self.rows_of_terms = by_terms is not across
         rows, row = (self.inner, self.outer) if across else (self.outer, self.inner)
-        self.name = {"row": "left", "column": "right"}[side.name]
+        self.name = name or {"row": "left", "column": "right"}[side.name]
+        self.threads = threads
         self.tile = self._buffer("tile", (stages, rows, row + padding), Space.SHARED)
 
     def _buffer(self, name: str, shape: tuple[Size, ...], space: Space) -> Buffer:
@@ -72,7 +79,7 @@ class Operand:
         """Copy a tile asynchronously, as many elements at once as lie side by side; None if it is no copy."""
         for bytes in COPIED_BYTES:
             near = Variable(bytes // self.factor.dtype.itemsize, "near")
-            if near.extent:
+            if near.extent and self.inner % near.extent == 0:
                 dealt = _Dealt(self, near)
                 copy = copied(self._element(dealt.outer, dealt.inner, first, stage), near)
                 if copy:
@@ -99,7 +106,8 @@ class Operand:
         scalar = Substituted(values).scalar(self.factor)
         is_whole = isinstance(depth, int) and depth % self.terms.deep == 0
         last = first if is_whole else at
-        beyond = () if is_below(last, depth) else (Bounds(last, depth, False, True),)
+        before, above = self.terms.before, not is_below(last, depth)
+        beyond = (Bounds(last, depth, before, above),) if before or above else ()
         conditions = (*self.side.within(place), *beyond)
         if conditions:
             scalar = Masked(conditions, scalar, number(0, scalar.dtype))
@@ -112,7 +120,8 @@ class _Dealt:
     def __init__(self, operand: Operand, near: Variable) -> None:
         width = count([near])
         strips = operand.inner // width
-        height = min(operand.outer, THREADS // strips)
+        most = min(operand.outer, operand.threads // strips)
+        height = next(n for n in range(most, 0, -1) if operand.outer % n == 0)
         self.near, self.turn = near, Variable(operand.outer // height, "turn")
         self.threads = [Variable(n, name) for n, name in zip((height, strips), operand.names, strict=True)]
         row, strip = map(index, self.threads)

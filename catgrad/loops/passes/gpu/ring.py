@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from catgrad.loops.ir.index import Index, Variable, index, modulo, quotient
+from catgrad.dims import Size
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Barrier, Commit, Item, Loop
-from catgrad.loops.passes.gpu.operands import Operand, Terms
+from catgrad.loops.ir.scalar import Bounds
+from catgrad.loops.passes.gpu.operands import Operand
 from catgrad.loops.passes.gpu.thread_tiles import stepped, unrolled
 
 STAGES = 4
@@ -26,6 +28,9 @@ STAGES = 4
 
 RING_BYTES = 96 * 2**10
 """Bytes of their tiles at most: 99 KiB of shared memory are what a block has on every GPU from sm_80 on."""
+
+Multiply = Callable[[Index, Index], list[Item]]
+"""What a block does with a slice, by its first term and its stage."""
 
 
 @dataclass
@@ -37,27 +42,46 @@ class _Slice:
     stores: list[Item] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Slices:
+    """The slices that a block goes through: their terms begin at `first`, and those at the end may be left out.
+
+    The number of terms is no more than `length`; `needed` are conditions for a slice that begins at a term.
+    The `first` one may be `before` the operands begin.
+    """
+
+    length: Size
+    first: Index = ZERO
+    needed: Callable[[Index], tuple[Bounds, ...]] = lambda term: ()
+    before: bool = False
+
+
 class Ring:
     """The stages of a ring, and the number of slices `ahead`, under way while another is multiplied."""
 
-    def __init__(self, terms: Terms, bytes: int) -> None:
-        self.terms = terms
-        most = min(STAGES, RING_BYTES // bytes)
-        slices = -(-terms.depth // terms.deep) if isinstance(terms.depth, int) else most
-        self.ahead, self.stages = min(most - 1, slices), min(most, slices)
+    def __init__(self, slices: Slices, deep: int, most: int) -> None:
+        self.slices, self.deep = slices, deep
+        count = -(-slices.length // deep) if isinstance(slices.length, int) else most
+        self.ahead, self.stages = min(most - 1, count), min(most, count)
 
-    def through(self, operands: Sequence[Operand], multiply: Callable[[Index], Item]) -> list[Item]:
-        """Go through all slices; `multiply` gets the stage of one."""
-        deep, ahead = self.terms.deep, self.ahead
-        early, slice = Variable(ahead, "stage"), stepped(self.terms.depth, "slice", deep)
-        number = quotient(index(slice), deep)
-        first = _brought(operands, index(early) * deep, index(early))
-        later = _brought(operands, index(slice) + ahead * deep, modulo(number + ahead, self.stages))
+    def through(
+        self, operands: Sequence[Operand], multiply: Multiply, whole: Sequence[tuple[Operand, Index]] = ()
+    ) -> list[Item]:
+        """Go through all slices; `whole` are operands of all of them, with their first terms."""
+        deep, ahead, begin = self.deep, self.ahead, self.slices.first
+        early, slice = Variable(ahead, "stage"), stepped(self.slices.length, "slice", deep)
+        number, term = quotient(index(slice), deep), begin + index(slice)
+        once = [_brought([operand], at, ZERO) for operand, at in whole]
+        first = _brought(operands, begin + index(early) * deep, index(early))
+        later = _brought(operands, term + ahead * deep, modulo(number + ahead, self.stages))
         later = later if self.stages > ahead else _Slice()
-        end, barrier = ([Commit()], Barrier(ahead - 1)) if first.copies else ([], Barrier())
-        begin = unrolled([early], [*first.copies, *end, *first.fetches, *first.stores])
-        product = multiply(modulo(number, self.stages))
-        return [*begin, Loop(slice, [barrier, *later.copies, *end, *later.fetches, product, *later.stores])]
+        is_copied = any(each.copies for each in (first, *once))
+        end, barrier = ([Commit()], Barrier(ahead - 1)) if is_copied else ([], Barrier())
+        items = [item for each in once for item in (*each.copies, *each.fetches, *each.stores)]
+        items += unrolled([early], [*first.copies, *end, *first.fetches, *first.stores])
+        products = multiply(term, modulo(number, self.stages))
+        body = [barrier, *later.copies, *end, *later.fetches, *products, *later.stores]
+        return [*items, Loop(slice, body, conditions=self.slices.needed(term))]
 
 
 def _brought(operands: Sequence[Operand], first: Index, stage: Index) -> _Slice:

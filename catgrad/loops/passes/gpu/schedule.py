@@ -28,6 +28,7 @@ from catgrad.loops.passes.gpu.barriers import with_barriers
 from catgrad.loops.passes.gpu.register_rows import in_register_rows
 from catgrad.loops.passes.gpu.spaces import with_spaces
 from catgrad.loops.passes.gpu.team_scalars import with_team_scalars
+from catgrad.loops.passes.gpu.tensor_attention import tensor_attention
 from catgrad.loops.passes.gpu.threads import with_threads
 from catgrad.loops.passes.gpu.tiles import tiled
 from catgrad.loops.passes.gpu.transposes import transposed
@@ -40,7 +41,7 @@ def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:
 
 def _scheduled(step: Step, machine: Machine) -> Step:
     if isinstance(step, Attend):
-        return with_barriers(attention(step))
+        return with_barriers(tensor_attention(step, machine) or attention(step))
     if not isinstance(step, Kernel):
         return step
     return with_barriers(tiled(step, machine) or transposed(step) or _in_teams(step, machine))
@@ -70,7 +71,7 @@ def privatise(kernel: Kernel, machine: Machine) -> Kernel:
     """Leave out the axes of local arrays along which each thread has its own, and loops over these alone."""
     threads = {loop.variable for loop in loops(kernel.body) if loop.axis.is_concurrent}
     new: dict[Buffer, Buffer] = {}
-    for buffer, indices in (*kernel.reads, *kernel.writes):
+    for buffer, indices in (*kernel.writes, *kernel.reads):
         if buffer.space is Space.LOCAL:
             order = tuple(axis for axis in buffer.order if indices[axis].variable not in threads)
             new[buffer] = replace(buffer, order=order) if buffer not in new else new[buffer]

@@ -63,6 +63,7 @@ class ThreadTiles:
 
     def __init__(self, threads: Sequence[Variable], dtype: Dtype) -> None:
         self.threads, self.dtype = threads, dtype
+        self.team = count(threads)
 
     def of_threads(self, body: list[Item]) -> Loop:
         """Let each thread run items."""
@@ -70,7 +71,7 @@ class ThreadTiles:
 
     def of_block(self, variables: Sequence[Variable], body: list[Item]) -> Loop:
         """Give each value of variables a block."""
-        return _around(variables, body, Axis.BLOCK, THREADS)
+        return _around(variables, body, Axis.BLOCK, self.team)
 
     def registers(self, name: str, own: Sequence[Variable]) -> Buffer:
         """Make an array that each thread has for itself."""

@@ -27,7 +27,7 @@ from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, product_nest
-from catgrad.loops.passes.gpu.ring import Ring
+from catgrad.loops.passes.gpu.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
 from catgrad.loops.passes.gpu.tilings import Tiling
 
@@ -105,7 +105,8 @@ class _Tiles(ThreadTiles):
         self.terms = Terms(found.sums, depth, 2 * DEPTH if self.factor_dtype in SHORT else DEPTH)
         self.each = (*self.rows.own, *self.columns.own)
         row_bytes = self.terms.deep * self.factor_dtype.itemsize + TENSOR_PADDING
-        self.ring = Ring(self.terms, (self.rows.width + self.columns.width) * row_bytes)
+        most = RING_BYTES // ((self.rows.width + self.columns.width) * row_bytes)
+        self.ring = Ring(Slices(depth), self.terms.deep, min(STAGES, most))
         self.operands = [self._operand(found.left, self.rows), self._operand(found.right, self.columns)]
         self.sums = self.registers("sums", self.each)
 
@@ -121,7 +122,7 @@ class _Tiles(ThreadTiles):
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
-        through = self.ring.through(self.operands, self._multiply) if self.on_tensor_cores else self._slices()
+        through = self._through_ring() if self.on_tensor_cores else self._slices()
         return self._grid([begin, *through, self._end()])
 
     def _grid(self, body: list[Item]) -> Loop:
@@ -135,6 +136,10 @@ class _Tiles(ThreadTiles):
         exists = () if columns.extent % most == 0 else (Bounds(first, columns.extent, False, True),)
         inner = self.of_block((tile,), rewritten(body, Substituted({columns.first: first})))
         return self.of_block((*batch, group, self.rows.first), [replace(inner, conditions=exists)])
+
+    def _through_ring(self) -> list[Item]:
+        """Multiply slices that arrive in a ring."""
+        return self.ring.through(self.operands, lambda term, stage: [self._multiply(stage)])
 
     def _slices(self) -> list[Item]:
         """Load and multiply one slice after another."""
