@@ -46,11 +46,9 @@ def tile_product(here: Expressions, loop: Loop) -> TileProduct | RowProduct:
     *threads, rows, _, columns, _ = map(size_hint, s.buffer.type.shape)
     loads = [load for operand in s.scalar.operands for load in operand.loads()]
     if len(threads) == ROW_AXES:
-        factors = [_begin(here, load) for load in loads]
+        sums, first, second = here.name_of(s.buffer), *(_begin(here, load) for load in loads)
         terms, in_registers = size_hint(loop.variable.extent), loads[0].buffer.space is Space.LOCAL
-        return RowProduct(
-            loads[1].dtype, here.name_of(s.buffer), *factors, rows, columns, terms, in_registers
-        )
+        return RowProduct(loads[1].dtype, sums, first, second, rows, columns, terms, in_registers)
     left, right = (_tile(here, load, loop.variable) for load in loads)
     return TileProduct(loads[0].dtype, here.name_of(s.buffer), left, right, rows, columns)
 

@@ -1,117 +1,145 @@
-"""Tiles of attention on tensor cores: their sizes, and the slices of columns that a tile of rows needs.
+"""Tiles of attention on tensor cores: sides of scores and results, tiles of operands, and products of them.
 
-Warps lie side by side along the rows. Each has sixteen, and goes through all columns: a thread has parts of two
-rows, those of a lane of mma.sync, and three neighbours have the other parts.
+A thread has parts of two rows, as fragments of mma.sync have, and three neighbouring lanes have the others.
+Scores are the sums of one product and factors of the next, in the same registers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import inf
 
-from catgrad.dims import Size
-from catgrad.loops.ir.index import ZERO, Index, Variable
-from catgrad.loops.ir.nest import size_hint
-from catgrad.loops.ir.scalar import Bounds
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotient
+from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, ReduceLanes, Store, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
-from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.products import SHORT, narrowed
-from catgrad.loops.passes.gpu.ring import RING_BYTES, Slices
+from catgrad.loops.passes.gpu.attention_sizes import STAGES, WARP_ROWS, sides, sizes, slices
+from catgrad.loops.passes.gpu.operands import Operand, Terms, Threads
+from catgrad.loops.passes.gpu.products import narrowed
+from catgrad.loops.passes.gpu.ring import Ring
+from catgrad.loops.passes.gpu.thread_tiles import Side, ThreadTiles, stepped, unrolled
+from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
-ROWS = 16
-"""Rows of a warp."""
+FLOAT = Dtype.float32
 
 LANES = 4
 """Threads that have a row."""
 
-STAGES = 2
-"""Tiles of columns that a block has at once."""
 
-PADDING = 16
-"""Bytes between rows of a tile, so that eight rows, of which 16 bytes are loaded at once, lie in different banks."""
+class TensorTiles(ThreadTiles, ABC):
+    """The warps of a block side by side along rows."""
 
-SIZES = ((128, 64), (64, 64), (128, 32), (64, 32), (32, 32), (64, 16), (32, 16))
-"""Rows and columns of tiles, of which the first that fit are chosen."""
+    def __init__(self, step: Attend, dtype: Dtype) -> None:
+        self.step, self.factor_dtype, self.sizes = step, dtype, sizes(step, dtype)
+        rows, columns = sides(step)
+        self.lane = Variable(LANES, "column_thread")
+        warp = Variable(self.sizes.rows // WARP_ROWS, "row_warp")
+        row = Variable(WARP_ROWS // 2, "row_thread")
+        super().__init__([warp, row, self.lane], FLOAT)
+        self.copiers = Threads(self.team)
+        first = stepped(rows.extent, f"{rows.name}_tile", self.sizes.rows)
+        own = [(Variable(1, rows.name), WARP_ROWS), (Variable(2, rows.name), WARP_ROWS // 2)]
+        self.rows = Side(rows.name, [rows], first, [(warp, WARP_ROWS), (row, 1)], own)
+        self.columns = self._across(columns, self.sizes.columns, Variable(columns.extent, "first"))
+        is_turned = step.part is AttentionPart.KEYS
+        self.query, self.key = (self.columns, self.rows) if is_turned else (self.rows, self.columns)
+        self.feature = self._across(step.feature, self.sizes.feature, Variable(1))
+        self.column = self._across(step.column, self.sizes.column, Variable(1))
+        self.slices = slices(step, index(first), self.sizes)
+        self.ring = Ring(self.slices, self.sizes.columns, STAGES)
+        self.own_scores = (*self.rows.own, *self.columns.own)
+        self.scores = self.registers("scores", self.own_scores)
 
-MAX_SUMS = 160
-"""Registers of a thread for scores and results, with room for fragments and addresses."""
+    def _across(self, variable: Variable, width: int, first: Variable) -> Side:
+        """Give each lane two neighbours of every eight columns."""
+        own = [(Variable(width // 8, variable.name), 8), (Variable(2, variable.name), 1)]
+        return Side(variable.name, [variable], first, [(self.lane, 2)], own)
 
+    @abstractmethod
+    def loop(self) -> Loop:
+        """The loops over tiles, and what a block does for each."""
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of tiles, and the numbers of features, padded to whole slices of terms."""
+    @abstractmethod
+    def tile(self, stage: Index) -> list[Item]:
+        """What a block does for the tile of columns that is at a stage."""
 
-    dtype: Dtype
-    rows: int
-    columns: int
-    feature: int
-    column: int
+    def operand(self, name: str, scalar: Scalar, side: Side, features: Side) -> Operand:
+        """Make the tiles of an operand: that of the rows, or those of columns in the ring."""
+        is_row = side is self.rows
+        terms = Terms(side.variables, side.extent, side.width, self.slices.before and not is_row)
+        factor, stages = narrowed(scalar, self.factor_dtype) or scalar, 1 if is_row else self.ring.stages
+        padding = self.sizes.padding
+        return Operand(factor, features, terms, False, padding, stages, name=name, threads=self.copiers)
 
-    @property
-    def padding(self) -> int:
-        """Elements between rows."""
-        return PADDING // self.dtype.itemsize
+    def through(self, rows: Sequence[Operand], columns: Sequence[Operand]) -> list[Item]:
+        """Go through the tiles of columns that the rows of a block need."""
 
+        def tile(first: Index, stage: Index) -> list[Item]:
+            return rewritten(self.tile(stage), Substituted({self.columns.first: first}))
 
-def factor_dtype(step: Attend, machine: Machine) -> Dtype | None:
-    """Return the dtype of the factors that tensor cores multiply; None if they do not."""
-    matrices = step.operands[:4]
-    short = (d for d in SHORT if all(narrowed(factor, d) for factor in matrices))
-    return next(short, Dtype.float32 if machine.tensor_floats else None)
+        return self.ring.through(columns, tile, [(operand, index(self.rows.first)) for operand in rows])
 
+    def score(self, scores: Buffer, rows: Operand, columns: Operand, stage: Index) -> list[Item]:
+        """Compute the inner products of rows and columns."""
+        k = Variable(rows.inner, "k")
+        left = Load(rows.tile, rows.at(index(k), self.rows.place))
+        right = Load(columns.tile, columns.at(index(k), self.columns.place, stage))
+        zeros = self.of_threads(self.fill(scores, self.own_scores))
+        return [zeros, self._add_products(scores, self.own_scores, k, left, right)]
 
-def sizes(step: Attend, dtype: Dtype) -> Sizes:
-    """Choose the sizes of tiles: large ones, if registers and shared memory suffice."""
-    slice = 64 // dtype.itemsize
-    features = [-(-size_hint(v.extent) // slice) * slice for v in (step.feature, step.column)]
-    every = (Sizes(dtype, rows, columns, *features) for rows, columns in SIZES if columns % slice == 0)
-    return next(each for each in every if _fits(step, each))
+    def add_weighted(
+        self, total: Buffer, features: Side, weights: Buffer, columns: Operand, stage: Index
+    ) -> Item:
+        """Add the columns of a tile, multiplied by weights in registers, which are rounded, to a result."""
+        k = Variable(self.columns.width, "k")
+        place, rows = index(k), tuple(map(index, self.rows.own))
+        lane, own = quotient(modulo(place, 8), 2), (quotient(place, 8), modulo(place, 2))
+        at = (*map(index, self.rows.threads), lane, *rows, *own)
+        left = converted(Load(weights, at), self.factor_dtype)
+        right = Load(columns.tile, columns.at(features.place, place, stage))
+        return self._add_products(total, (*self.rows.own, *features.own), k, left, right)
 
+    def _add_products(
+        self, sums: Buffer, own: Sequence[Variable], k: Variable, left: Scalar, right: Scalar
+    ) -> Item:
+        term = Compute(Multiply(), FLOAT, (converted(left, FLOAT), converted(right, FLOAT)))
+        add = unrolled(own, [Accumulate(sums, self.own(sums, own).indices, Add(), term)])
+        return self.of_threads([Loop(k, add, axis=Axis.TENSOR)])
 
-def _fits(step: Attend, sizes: Sizes) -> bool:
-    """Tell whether tiles are no longer than the rows, and fit into registers and shared memory."""
-    both = sizes.feature + sizes.column
-    scores, sums, row = {
-        AttentionPart.OUTPUT: (1, sizes.column, sizes.feature + sizes.padding),
-        AttentionPart.QUERIES: (2, sizes.feature, both + 2 * sizes.padding),
-        AttentionPart.KEYS: (2, both, both + 2 * sizes.padding),
-    }[step.part]
-    columns = STAGES * sizes.columns * (both + 2 * sizes.padding + 2)
-    is_short = sizes.rows > SIZES[-1][0] and size_hint(sides(step)[0].extent) <= sizes.rows // 2
-    return (
-        not is_short
-        and (scores * sizes.columns + sums) // 2 <= MAX_SUMS
-        and (sizes.rows * row + columns) * sizes.dtype.itemsize <= RING_BYTES
-    )
+    def masked(self, scalar: Scalar, outside: float) -> Scalar:
+        """Replace a scalar where a query does not attend to a key."""
+        window, columns = self.step.window, self.columns
+        behind = Bounds(self.query.index - self.key.index, window or 0, True, window is not None)
+        before = (Bounds(columns.index, 0, True, False),) if self.slices.before else ()
+        conditions = (*before, *columns.within(columns.place), *((behind,) if self.step.causal else ()))
+        return Masked(conditions, scalar, number(outside, FLOAT)) if conditions else scalar
 
+    def of_lanes(self, name: str, op: Op, part: Buffer) -> tuple[Load, Item]:
+        """Combine a number for a row over the threads that have parts of it."""
+        own, lane = self.rows.own, Variable(LANES, "lane")
+        whole = self.own(self.registers(name, own), own)
+        at = tuple(map(index, (*self.rows.threads, lane, *own)))
+        identity = 0 if isinstance(op, Add) else -inf
+        return whole, ReduceLanes(whole.buffer, whole.indices, op, Load(part, at), (lane,), identity)
 
-def sides(step: Attend) -> tuple[Variable, Variable]:
-    """Return the variables of rows, of which a block has a tile, and of columns, which it goes through."""
-    return (step.key, step.query) if step.part is AttentionPart.KEYS else (step.query, step.key)
+    def store(self, place: int, features: Side, scalar: Scalar) -> list[Item]:
+        """Store the elements of a result that there are."""
+        result = self.step.results[place]
+        values = self.rows.values(self.rows.place) | features.values(features.place)
+        at = Substituted(values).indices(result.indices)
+        stored = Store(result.buffer, at, converted(scalar, result.dtype))
+        inner = unrolled(features.own, [stored], features.within(features.place))
+        return unrolled(self.rows.own, inner, self.rows.within(self.rows.place))
 
+    def numbers(self, name: str, scalar: Scalar) -> Operand:
+        """Make the tiles of a number for each column."""
+        [variable], one = self.columns.variables, Side("", [], Variable(1), [], [])
+        terms = Terms([variable], variable.extent, self.columns.width)
+        return Operand(scalar, one, terms, True, 0, self.ring.stages, name=name, threads=self.copiers)
 
-def slices(step: Attend, rows: Index, sizes: Sizes) -> Slices:
-    """Return the columns that a tile of rows needs: none above the diagonal, and few for a window."""
-    of_keys, extent = step.part is AttentionPart.KEYS, sides(step)[1].extent
-    around = _around_diagonal(step, sizes)
-    if around is not None:
-        length, before = around + sizes.rows, not of_keys and around > 0
-        needed = (lambda at: _below(at, extent)) if of_keys else (lambda at: ())
-        return Slices(length, rows if of_keys else rows - around, needed, before)
-    if not step.causal:
-        return Slices(extent)
-    if of_keys:
-        return Slices(extent, rows, lambda at: _below(at, extent))
-    return Slices(extent, ZERO, lambda at: (Bounds(rows + (sizes.rows - 1) - at, 0, True, False),))
-
-
-def _around_diagonal(step: Attend, sizes: Sizes) -> int | None:
-    """Count the columns on one side of the diagonal that a window reaches; None if that may be all."""
-    if step.window is None:
-        return None
-    reached, extent = -(-(step.window - 1) // sizes.columns) * sizes.columns, sides(step)[1].extent
-    return None if isinstance(extent, int) and reached + sizes.rows >= extent else reached
-
-
-def _below(at: Index, extent: Size) -> tuple[Bounds, ...]:
-    return (Bounds(at, extent, False, True),)
+    def number_at(self, numbers: Operand, stage: Index) -> Load:
+        """Return the number of a column."""
+        return Load(numbers.tile, numbers.at(ZERO, self.columns.place, stage))

@@ -32,6 +32,18 @@ class Terms:
     before: bool = False
 
 
+class Threads:
+    """The threads of a block, and the variables that number them in rows, which tiles of equal ones share."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._known: dict[tuple[int, ...], list[Variable]] = {}
+
+    def in_rows(self, *counts: int, names: Sequence[str]) -> list[Variable]:
+        """Number rows of threads, and the threads of a row, or turns that each thread takes."""
+        return self._known.setdefault(counts, [*map(Variable, counts, names)])
+
+
 class Operand:
     """A factor of a product, and its tiles: one for each of the `stages` of a ring.
 
@@ -49,7 +61,7 @@ class Operand:
         stages: int = 1,
         across: bool = False,
         name: str = "",
-        threads: int = THREADS,
+        threads: Threads | None = None,
     ) -> None:
         self.factor, self.side, self.terms, self.by_terms = factor, side, terms, by_terms
         self.outer, self.inner = (side.width, terms.deep) if by_terms else (terms.deep, side.width)
@@ -57,7 +69,7 @@ class Operand:
         self.rows_of_terms = by_terms is not across
         rows, row = (self.inner, self.outer) if across else (self.outer, self.inner)
         self.name = name or {"row": "left", "column": "right"}[side.name]
-        self.threads = threads
+        self.threads = threads or Threads(THREADS)
         self.tile = self._buffer("tile", (stages, rows, row + padding), Space.SHARED)
 
     def _buffer(self, name: str, shape: tuple[Size, ...], space: Space) -> Buffer:
@@ -120,10 +132,11 @@ class _Dealt:
     def __init__(self, operand: Operand, near: Variable) -> None:
         width = count([near])
         strips = operand.inner // width
-        most = min(operand.outer, operand.threads // strips)
+        most = min(operand.outer, operand.threads.count // strips)
         height = next(n for n in range(most, 0, -1) if operand.outer % n == 0)
-        self.near, self.turn = near, Variable(operand.outer // height, "turn")
-        self.threads = [Variable(n, name) for n, name in zip((height, strips), operand.names, strict=True)]
+        self.near = near
+        self.threads = operand.threads.in_rows(height, strips, names=operand.names)
+        [self.turn] = operand.threads.in_rows(operand.outer // height, names=["turn"])
         row, strip = map(index, self.threads)
         self.outer, self.inner = index(self.turn) * height + row, strip * width + index(near)
         self.own = (*self.threads, self.turn, near)

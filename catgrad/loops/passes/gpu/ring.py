@@ -24,7 +24,7 @@ from catgrad.loops.passes.gpu.operands import Operand
 from catgrad.loops.passes.gpu.thread_tiles import stepped, unrolled
 
 STAGES = 4
-"""Slices whose tiles are in shared memory at once, at most."""
+"""Slices of a product whose tiles are in shared memory at once, at most."""
 
 RING_BYTES = 96 * 2**10
 """Bytes of their tiles at most: 99 KiB of shared memory are what a block has on every GPU from sm_80 on."""
@@ -44,10 +44,9 @@ class _Slice:
 
 @dataclass(frozen=True)
 class Slices:
-    """The slices that a block goes through: their terms begin at `first`, and those at the end may be left out.
+    """The slices of `length` terms from the `first` on, of which those are left out that are not `needed`.
 
-    The number of terms is no more than `length`; `needed` are conditions for a slice that begins at a term.
-    The `first` one may be `before` the operands begin.
+    The first ones are needed, even if they may be `before` the operands begin.
     """
 
     length: Size
@@ -79,9 +78,11 @@ class Ring:
         end, barrier = ([Commit()], Barrier(ahead - 1)) if is_copied else ([], Barrier())
         items = [item for each in once for item in (*each.copies, *each.fetches, *each.stores)]
         items += unrolled([early], [*first.copies, *end, *first.fetches, *first.stores])
-        products = multiply(term, modulo(number, self.stages))
+        products, needed = multiply(term, modulo(number, self.stages)), self.slices.needed(term)
+        if slice.extent == 1 and not needed:
+            return [*items, barrier, *products]
         body = [barrier, *later.copies, *end, *later.fetches, *products, *later.stores]
-        return [*items, Loop(slice, body, conditions=self.slices.needed(term))]
+        return [*items, Loop(slice, body, conditions=needed)]
 
 
 def _brought(operands: Sequence[Operand], first: Index, stage: Index) -> _Slice:
