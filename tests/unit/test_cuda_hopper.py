@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-import sysconfig
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from catgrad.backends.cuda_simulator import library
 
 from catgrad.tools import run
-from tests.unit.cuda.build import LIMIT, NEEDS_CXX, ORDERS, sanitized
+from tests.unit.cuda.build import LIMIT, NEEDS_CXX, ORDERS, disassembler, sanitized
 from tests.unit.cuda.device import Device
 from tests.unit.cuda.hopper import KINDS, aligned, integers, multiply, sources, stored, wrappers
 from tests.unit.cuda.hopper_faults import FAULTS
@@ -226,12 +224,6 @@ def test_ptxas_serialises_and_spills_nothing(source, options, folder):
     )
     assert len(spills) >= 6
     assert {*spills} == {("0", "0", "0")}
-
-
-def disassembler():
-    """Find nvdisasm, of CUDA or of PyPI's nvidia-cuda-nvdisasm."""
-    packaged = sorted(Path(sysconfig.get_path("platlib")).glob("nvidia/**/bin/nvdisasm"))
-    return shutil.which("nvdisasm") or next((str(path) for path in packaged), None)
 
 
 @NEEDS_NVCC

@@ -1,0 +1,220 @@
+"""Attention on tensor cores: tiles of any sizes agree with the definition, in any order of threads."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from functools import cache
+
+import numpy as np
+import pytest
+from catgrad.backends.cuda.machine import MACHINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.functors import Expand, reverse
+from catgrad.loops.compile import canonical, compile_kernels
+from catgrad.loops.ir.steps import Attend
+from catgrad.loops.passes.gpu.attention_sizes import MAX_SUMS, sizes
+from catgrad.loops.passes.gpu.ring import RING_BYTES
+from catgrad.loops.reference import run
+from catgrad.ops.attention import Attention, shared_heads
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.term import singleton
+from catgrad.testing import draw_arrays
+from catgrad.tools import run as run_tool
+from catgrad.types import widened
+from tests.kernels import prepared
+from tests.targets import UNSHRUNK
+from tests.unit.cuda.build import LIMIT, NEEDS_CXX, ORDERS, disassembler
+
+CUDA = get_backend("cuda")
+B, T, S = Dim("b"), Dim("t"), Dim("s")
+DTYPES = {"bf16": (Dtype.bfloat16, 2**-6), "f16": (Dtype.float16, 2**-9), "tf32": (Dtype.float32, 2**-9)}
+"""Dtypes, and the greatest errors relative to the greatest number of a result, or to 1."""
+KINDS = [
+    (64, 64, False, None), (64, 64, True, None), (16, 5, True, None), (72, 33, False, None),
+    (128, 128, True, None), (72, 33, True, 20), (32, 32, True, 1), (64, 96, True, 100),
+]  # fmt: skip
+LENGTHS = st.integers(1, 200)
+
+
+def attention(b, t, s, d, e, causal=False, window=None, dtype=Dtype.bfloat16):
+    """Attention and its reverse, as one term."""
+    types = (NdArrayType(shape, dtype) for shape in ((*b, t, d), (*b, s, d), (*b, s, e)))
+    return reverse(singleton(Attention(causal, window), *types))
+
+
+def emitted(terms, kind):
+    functions = tuple(lower(Expand(CUDA.has)(term), name) for name, term in terms.items())
+    return CUDA.configured(math="tf32" if kind == "tf32" else "float32").emit(Program("attention", functions))
+
+
+@cache
+def compiled(kind):
+    """Functions with symbolic sizes, one for each kind of attention."""
+    dtype, _ = DTYPES[kind]
+    terms = {
+        f"f{n}": attention((B,), T, S if each[3] is None else T, *each, dtype) for n, each in enumerate(KINDS)
+    }
+    model = emitted(terms, kind).load(simulate=True)()
+    return {each: (terms[f"f{n}"], getattr(model, f"f{n}")) for n, each in enumerate(KINDS)}
+
+
+def arrays_for(term, sizes, seed=0):
+    return draw_arrays([type.substitute(sizes) for type in term.source.table], (-1.0, 1.0), seed)
+
+
+def exact(each, arrays):
+    """Compute attention and its reverse from the same numbers in float64."""
+    arrays = [np.asarray(widened(a), np.float64) for a in arrays]
+    types = (NdArrayType(a.shape, Dtype.float64) for a in arrays[:3])
+    return evaluate(reverse(singleton(Attention(*each[2:]), *types)), *arrays)
+
+
+def assert_close(found, wanted, kind):
+    for x, y in zip(found, wanted, strict=True):
+        error = np.abs(np.asarray(widened(np.asarray(x)), np.float64) - y).max(initial=0)
+        assert error <= DTYPES[kind][1] * max(1, np.abs(y).max(initial=0))
+
+
+def called(function, arrays):
+    return function(*(widened(a) if a.dtype.name == "bfloat16" else a for a in arrays))
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("kind", DTYPES)
+@settings(max_examples=12, phases=UNSHRUNK)
+@given(st.sampled_from(KINDS), LENGTHS, LENGTHS, st.integers(1, 2), st.integers(0, 9))
+def test_tiles_of_any_sizes_agree_with_the_definition(kind, each, t, s, b, seed):
+    term, function = compiled(kind)[each]
+    arrays = arrays_for(term, {"b": b, "t": t, "s": s}, seed)
+    assert_close(called(function, arrays), exact(each, arrays), kind)
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("kind", DTYPES)
+def test_orders_of_threads_give_the_same_bits(kind, monkeypatch):
+    term, function = compiled(kind)[72, 33, True, 20]
+    arrays = arrays_for(term, {"b": 2, "t": 90})
+    runs = []
+    for order in (*ORDERS, "forward"):
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        runs.append([np.asarray(x).tobytes() for x in called(function, arrays)])
+    assert all(each == runs[0] for each in runs)
+
+
+@NEEDS_CXX
+def test_tiles_before_the_window_are_not_read():
+    """A weight of 0 times NaN would be NaN; rows of a block have the first key in their tile, others not."""
+    term, function = compiled("bf16")[32, 32, True, 1]
+    q, k, v, dy = arrays_for(term, {"b": 1, "t": 200})
+    v[:, 0] = np.nan
+    found = called(function, (q, k, v, dy))[0]
+    np.testing.assert_array_equal(np.asarray(found)[:, 128:], widened(v)[:, 128:])
+
+
+def packed_heads(x):
+    """Attention of four heads, of which two share keys and values, that are parts of one array."""
+    parts = zip(ops.split(x, (32, 16, 16), -1), (4, 2, 2), strict=True)
+    heads = (ops.permute(ops.reshape(part, 2, 48, n, 8), 0, 2, 1, 3) for part, n in parts)
+    q, k, v = (shared_heads(head, 4) for head in heads)
+    return ops.reshape(ops.permute(ops.attention(q, k, v, True), 0, 2, 1, 3), 2, 48, 32)
+
+
+@NEEDS_CXX
+def test_packed_projections_and_shared_keys_are_copied_from_where_they_lie():
+    term = reverse(build(packed_heads, [NdArrayType((2, 48, 64), Dtype.bfloat16)]))
+    artifact = emitted({"f": term}, "bf16")
+    text = str(artifact.files["attention.cu"])
+    copies = re.findall(r"copy_async<16>\(\s*(\w+)_tile[^,]*,\s*(\w+) ", text.partition("\n}\n")[0])
+    assert copies == [("queries", "x0"), ("keys", "x0"), ("values", "x0")]
+    arrays = arrays_for(term, {})
+    found, wide = called(artifact.load(simulate=True)().f, arrays), Dtype.float64
+    exact_term = reverse(build(packed_heads, [NdArrayType((2, 48, 64), wide)]))
+    assert_close(found, evaluate(exact_term, *(np.asarray(widened(a), np.float64) for a in arrays)), "bf16")
+
+
+BUGS = {
+    "no wait": ("wait_for_copies<0>();", ""),
+    "no barrier": ("__syncthreads();", ""),
+    "too early": ("(slice / 64 + 1) % 2", "(slice / 64 + 2) % 2"),
+    "no exchange": ("lanes_maximum_f32(best[query])", "best[query]"),
+}
+"""Changes of kernels; the third one overwrites the tile that is multiplied."""
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_gives_other_numbers(bug):
+    each = (64, 64, True, None)
+    term = attention((), 200, 200, *each)
+    artifact, (part, instead) = emitted({"f": term}, "bf16"), BUGS[bug]
+    text = str(artifact.files["attention.cu"])
+    assert part in text
+    artifact.files["attention.cu"] = text.replace(part, instead)
+    arrays = [a * 8 for a in arrays_for(term, {})]
+    with pytest.raises(AssertionError):
+        assert_close(called(artifact.load(simulate=True)().f, arrays), exact(each, arrays), "bf16")
+
+
+# ---- kernels
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("window", [None, 3])
+def test_schedules_mean_what_the_steps_mean(window):
+    term = attention((), 19, 19, 2, 1, True, window)
+    function, arrays = prepared(lower(Expand(CUDA.has)(term))), arrays_for(term, {})
+    wanted = exact((2, 1, True, window), arrays)
+    assert_close(run(canonical(function, MACHINE), *arrays), wanted, "bf16")
+    assert_close(run(compile_kernels(function, MACHINE), *arrays), wanted, "bf16")
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_tiles_of_all_head_sizes_fit(kind):
+    dtype, _ = DTYPES[kind]
+    for d in (1, 32, 64, 80, 96, 128):
+        for t in (8, 64, 1000, T):
+            term = attention((), t, t, d, d, dtype=dtype)
+            steps = canonical(prepared(lower(Expand(CUDA.has)(term))), MACHINE).steps
+            for step in (step for step in steps if isinstance(step, Attend)):
+                found = sizes(step, dtype)
+                assert found.feature % 16 == found.column % 16 == found.rows % found.columns == 0
+                assert found.feature // 2 <= MAX_SUMS
+                assert found.rows * (found.feature + found.padding) * dtype.itemsize <= RING_BYTES
+
+
+INSTRUCTIONS = {
+    "bf16": ("HMMA.16816.F32.BF16", "LDSM.16.M88.4", "LDSM.16.MT88.4"),
+    "tf32": ("HMMA.1688.F32.TF32", "LDSM.16.M88.4"),
+}
+"""The products and loads of fragments of a kernel; elements of 32 bits are transposed by ordinary loads."""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc") or not disassembler(), reason="there is no nvcc, or nvdisasm")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("kind", ["bf16", "tf32"])
+def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spills(
+    kind, architecture, tmp_path
+):
+    terms = {f"f{d}": attention((8,), 512, 512, d, d, True, dtype=DTYPES[kind][0]) for d in (32, 64, 128)}
+    emitted(terms, kind).write(tmp_path)
+    strict = ["-std=c++17", "-O3", f"-arch={architecture}", "-Werror", "all-warnings", "-Xptxas", "-v"]
+    cubin = str(tmp_path / "object.cubin")
+    done = run_tool(["nvcc", *strict, "-cubin", "-o", cubin, str(tmp_path / "attention.cu")], LIMIT)
+    assert done.returncode == 0, done.stderr
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", done.stderr)
+    assert {*spills} == {("0", "0")}
+    text = run_tool([disassembler(), "-c", cubin], LIMIT).stdout
+    kernels = re.split(r"\.section\s+\.text\.", text)[1:]
+    attending = [kernel for kernel in kernels if "inner_products" not in kernel.split(",")[0]]
+    assert len(attending) == 9
+    product, *loads = INSTRUCTIONS[kind]
+    for kernel in attending:
+        assert {*re.findall(r"HMMA\.\S+", kernel)} == {product}
+        assert {*re.findall(r"LDSM\.\S+", kernel)} == {*loads}
+        assert "LDGSTS.E.BYPASS.128" in kernel
+        assert not re.search(r"\b(LDL|STL)\b", kernel)
