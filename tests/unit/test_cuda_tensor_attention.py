@@ -17,6 +17,7 @@ from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.steps import Attend
+from catgrad.loops.passes.gpu import attention_sizes
 from catgrad.loops.passes.gpu.attention_sizes import MAX_SUMS, sizes
 from catgrad.loops.passes.gpu.ring import RING_BYTES
 from catgrad.loops.reference import run
@@ -165,7 +166,10 @@ def test_a_bug_gives_other_numbers(bug):
 
 @pytest.mark.long
 @pytest.mark.parametrize("window", [None, 3])
-def test_schedules_mean_what_the_steps_mean(window):
+def test_schedules_mean_what_the_steps_mean(window, monkeypatch):
+    """Tiles of one warp, smaller than fragments, as the interpreter takes its time."""
+    monkeypatch.setattr(attention_sizes, "WIDTHS", ((16, 8),))
+    monkeypatch.setattr(attention_sizes, "FRAGMENT_BYTES", 16)
     term = attention((), 19, 19, 2, 1, True, window)
     function, arrays = prepared(lower(Expand(CUDA.has)(term))), arrays_for(term, {})
     wanted = exact((2, 1, True, window), arrays)
