@@ -18,8 +18,8 @@ from catgrad.loops.passes.gpu.products import SHORT, narrowed
 from catgrad.loops.passes.gpu.ring import RING_BYTES, Slices
 from catgrad.types import Dtype
 
-WARP_ROWS = 16
-"""Rows of a warp, as of a fragment of mma.sync."""
+FRAGMENT_ROWS = 16
+"""Rows of a fragment of mma.sync, of which a warp has one or two."""
 
 STAGES = 2
 """Tiles of columns that a block has at once."""
@@ -30,20 +30,27 @@ FRAGMENT_BYTES = 64
 PADDING = 16
 """Bytes between rows of a tile, so that the eight that ldmatrix loads at once are in different banks."""
 
-WIDTHS = ((128, 64), (64, 64), (128, 32), (64, 32), (32, 32), (64, 16), (32, 16))
-"""Rows and columns of tiles, of which the first that fit are chosen."""
+WIDTHS = (
+    (128, 64, 2), (128, 32, 2), (128, 64, 1), (128, 32, 1), (64, 64, 1),
+    (64, 32, 1), (32, 32, 1), (64, 16, 1), (32, 16, 1),
+)  # fmt: skip
+"""Rows and columns of tiles, and fragments of rows of a warp, of which the first that fit are chosen.
 
-MAX_SUMS = 160
-"""Registers of a thread for scores and results: the others hold fragments and addresses."""
+A warp loads each fragment of columns once for all its rows.
+"""
+
+MAX_SUMS = {1: 160, 2: 128}
+"""Registers of a thread for scores and results, by the fragments of a warp, which take others themselves."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The rows and columns of tiles, and the numbers of features of keys and of values, padded."""
+    """The rows and columns of tiles, fragments of a warp, and features of keys and of values, padded."""
 
     dtype: Dtype
     rows: int
     columns: int
+    fragments: int
     feature: int
     column: int
 
@@ -65,7 +72,7 @@ class Sizes:
         is_short = self.rows > WIDTHS[-1][0] and size_hint(sides(step)[0].extent) <= self.rows // 2
         return (
             not is_short
-            and (scores * self.columns + sums) // 2 <= MAX_SUMS
+            and self.fragments * (scores * self.columns + sums) // 2 <= MAX_SUMS[self.fragments]
             and self.rows * row * self.dtype.itemsize + ring <= RING_BYTES
         )
 
@@ -80,7 +87,7 @@ def sizes(step: Attend, dtype: Dtype) -> Sizes:
     """Choose the sizes of tiles."""
     whole = FRAGMENT_BYTES // dtype.itemsize
     features = [-(-size_hint(v.extent) // whole) * whole for v in (step.feature, step.column)]
-    every = (Sizes(dtype, rows, columns, *features) for rows, columns in WIDTHS if columns % whole == 0)
+    every = (Sizes(dtype, *widths, *features) for widths in WIDTHS if widths[1] % whole == 0)
     return next(each for each in every if each.fit(step))
 
 

@@ -14,7 +14,7 @@ from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotien
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, ReduceLanes, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
-from catgrad.loops.passes.gpu.attention_sizes import STAGES, WARP_ROWS, sides, sizes, slices
+from catgrad.loops.passes.gpu.attention_sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
 from catgrad.loops.passes.gpu.operands import Operand, Terms, Threads
 from catgrad.loops.passes.gpu.products import narrowed
 from catgrad.loops.passes.gpu.ring import Ring
@@ -36,13 +36,15 @@ class TensorTiles(ThreadTiles, ABC):
         self.step, self.factor_dtype, self.sizes = step, dtype, sizes(step, dtype)
         rows, columns = sides(step)
         self.lane = Variable(LANES, "column_thread")
-        warp = Variable(self.sizes.rows // WARP_ROWS, "row_warp")
-        row = Variable(WARP_ROWS // 2, "row_thread")
+        fragments, half = self.sizes.fragments, FRAGMENT_ROWS // 2
+        warp = Variable(self.sizes.rows // (FRAGMENT_ROWS * fragments), "row_warp")
+        row = Variable(half, "row_thread")
         super().__init__([warp, row, self.lane], FLOAT)
         self.copiers = Threads(self.team)
         first = stepped(rows.extent, f"{rows.name}_tile", self.sizes.rows)
-        own = [(Variable(1, rows.name), WARP_ROWS), (Variable(2, rows.name), WARP_ROWS // 2)]
-        self.rows = Side(rows.name, [rows], first, [(warp, WARP_ROWS), (row, 1)], own)
+        own = [(Variable(fragments, rows.name), FRAGMENT_ROWS), (Variable(2, rows.name), half)]
+        threads = [(warp, FRAGMENT_ROWS * fragments), (row, 1)]
+        self.rows = Side(rows.name, [rows], first, threads, own)
         self.columns = self._across(columns, self.sizes.columns, Variable(columns.extent, "first"))
         is_turned = step.part is AttentionPart.KEYS
         self.query, self.key = (self.columns, self.rows) if is_turned else (self.rows, self.columns)
