@@ -33,6 +33,28 @@ SIMULATOR_UNSEEN inline AsyncCopies &own_copies() {
     return own;
 }
 
+/* Adds a copy to the current group of the thread. */
+SIMULATOR_UNSEEN inline void begin_copy(AsyncCopy &copy, unsigned line) {
+    AsyncCopies &own = own_copies();
+    if (own.end - own.begin == MAX_COPIES) {
+        fail(cudaErrorLaunchFailure, "cp.async in line %u: the simulator has room for %u copies of a thread", line, MAX_COPIES);
+    }
+    copy.group = own.groups;
+    own.all[own.end++ % MAX_COPIES] = copy;
+}
+
+/* Takes the first copy of the thread that is not in the last `pending` groups; returns whether there was one. */
+SIMULATOR_UNSEEN inline bool end_copy(AsyncCopy &copy, unsigned pending) {
+    AsyncCopies &own = own_copies();
+    const AsyncCopy &first = own.all[own.begin % MAX_COPIES];
+    if (own.begin == own.end || first.group + pending >= own.groups) {
+        return false;
+    }
+    copy = first;
+    own.begin++;
+    return true;
+}
+
 /* Fails unless an address is one of shared memory, and a multiple of so many bytes. */
 SIMULATOR_UNSEEN inline void check_shared(const void *address, unsigned bytes, const char *what, unsigned line) {
     const char *const at = static_cast<const char *>(address);
@@ -51,28 +73,22 @@ inline void copy_async(void *to, const void *from, unsigned bytes, unsigned read
     if (read && reinterpret_cast<uintptr_t>(from) % bytes) {
         misaligned(from, bytes);
     }
-    AsyncCopies &own = own_copies();
-    if (own.end - own.begin == MAX_COPIES) {
-        fail(cudaErrorLaunchFailure, "cp.async in line %u: the simulator has room for %u copies of a thread", line, MAX_COPIES);
-    }
-    AsyncCopy &copy = own.all[own.end++ % MAX_COPIES];
+    AsyncCopy copy;
     copy.to = static_cast<unsigned char *>(to);
     copy.bytes = bytes;
-    copy.group = own.groups;
     for (unsigned i = 0; i < bytes; i++) {
         copy.data[i] = i < read ? static_cast<const unsigned char *>(from)[i] : 0;
         copy.to[i] = 0xff;
     }
+    begin_copy(copy, line);
 }
 
 /* cp.async.commit_group. */
-inline void commit_copies() { own_copies().groups++; }
+SIMULATOR_UNSEEN inline void commit_copies() { own_copies().groups++; }
 
 /* cp.async.wait_group: writes what copies have read, but those of the last `pending` groups. */
 inline void wait_for_copies(unsigned pending) {
-    AsyncCopies &own = own_copies();
-    for (; own.begin != own.end && own.all[own.begin % MAX_COPIES].group + pending < own.groups; own.begin++) {
-        const AsyncCopy &copy = own.all[own.begin % MAX_COPIES];
+    for (AsyncCopy copy; end_copy(copy, pending);) {
         for (unsigned i = 0; i < copy.bytes; i++) {
             copy.to[i] = copy.data[i];
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catgrad import NdArrayType
+from catgrad import Dtype, NdArrayType
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.ops.attention import Attention
@@ -16,12 +16,14 @@ SHAPES = ((2, 21, 20), (2, 37, 20), (2, 37, 17))
 
 
 def main() -> None:
-    """Compare one call with the reference."""
-    term = reverse(singleton(Attention(True), *map(NdArrayType, SHAPES)))
-    arrays = draw_arrays(tuple(term.source.table), (-2.0, 2.0), 0)
-    found = run_on(get_backend("cuda"), term, *arrays)
-    for x, y in zip(found, evaluate(term, *arrays), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    """Compare a call with the reference, of each kind of cores."""
+    for dtype, tolerance in ((Dtype.float32, 1e-5), (Dtype.float16, 2e-2)):
+        types = (NdArrayType(shape, dtype) for shape in SHAPES)
+        term = reverse(singleton(Attention(True), *types))
+        arrays = draw_arrays(tuple(term.source.table), (-2.0, 2.0), 0)
+        found = run_on(get_backend("cuda"), term, *arrays)
+        for x, y in zip(found, evaluate(term, *arrays), strict=True):
+            np.testing.assert_allclose(x, y, rtol=10 * tolerance, atol=tolerance)
 
 
 if __name__ == "__main__":
