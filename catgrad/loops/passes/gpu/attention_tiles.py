@@ -62,11 +62,11 @@ class TensorTiles(ThreadTiles, ABC):
 
     @abstractmethod
     def loop(self) -> Loop:
-        """The loops over tiles, and what a block does for each."""
+        """The loops over tiles."""
 
     @abstractmethod
     def tile(self, stage: Index) -> list[Item]:
-        """What a block does for the tile of columns that is at a stage."""
+        """Process the tile of columns that is at a stage."""
 
     def operand(self, name: str, scalar: Scalar, side: Side, features: Side) -> Operand:
         """Make the tiles of an operand: that of the rows, or those of columns in the ring."""

@@ -30,7 +30,7 @@ RING_BYTES = 96 * 2**10
 """Bytes of their tiles at most: 99 KiB of shared memory are what a block has on every GPU from sm_80 on."""
 
 Multiply = Callable[[Index, Index], list[Item]]
-"""What a block does with a slice, by its first term and its stage."""
+"""Process a slice, by its first term and its stage."""
 
 
 @dataclass

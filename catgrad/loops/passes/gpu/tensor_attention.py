@@ -60,7 +60,7 @@ class _Output(TensorTiles):
         self.output = self.registers("output", self.outputs)
 
     def loop(self) -> Loop:
-        """The loops over tiles, and what a block does for each."""
+        """The loops over tiles."""
         own = self.rows.own
         begin = [
             *self.fill(self.greatest, own, -inf),
@@ -72,7 +72,7 @@ class _Output(TensorTiles):
         return self.of_block((*self.step.batch, self.rows.first), body)
 
     def tile(self, stage: Index) -> list[Item]:
-        """What a block does for the tile of columns that is at a stage."""
+        """Process the tile of columns that is at a stage."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
         best = self.own(self.registers("best", own), own)
         scaled = self.masked(_float(Multiply(), score, number(self.step.scale, FLOAT)), -inf)
@@ -131,7 +131,7 @@ class _Output(TensorTiles):
 
 
 class _Reverse(TensorTiles):
-    """What the cotangents of queries, and of keys and values, have in common."""
+    """Parts of the reverse: the operands, weights and cotangents of scores."""
 
     def __init__(self, step: Attend, dtype: Dtype) -> None:
         super().__init__(step, dtype)
@@ -175,7 +175,7 @@ class _OfQueries(_Reverse):
     """The cotangent of the queries."""
 
     def loop(self) -> Loop:
-        """The loops over tiles, and what a block does for each."""
+        """The loops over tiles."""
         own, names = self.rows.own, ("logsumexps", "inner_products")
         self.of_rows = [self.registers(name, own) for name in names]
         [(self.of_queries, _)] = results = self.results(("of_queries", self.feature))
@@ -191,7 +191,7 @@ class _OfQueries(_Reverse):
         return Masked(within, load, number(0, FLOAT)) if within else load
 
     def tile(self, stage: Index) -> list[Item]:
-        """What a block does for the tile of columns that is at a stage."""
+        """Process the tile of columns that is at a stage."""
         logsumexp, inner = (self.own(each, self.rows.own) for each in self.of_rows)
         return [
             *self.score(self.scores, self.queries, self.keys, stage),
@@ -205,7 +205,7 @@ class _OfKeys(_Reverse):
     """The cotangents of the keys and of the values."""
 
     def loop(self) -> Loop:
-        """The loops over tiles, and what a block does for each."""
+        """The loops over tiles."""
         names = zip(("logsumexps", "inner_products"), self.step.operands[4:], strict=True)
         self.of_columns = [self.numbers(name, scalar) for name, scalar in names]
         results = self.results(("of_keys", self.feature), ("of_values", self.column))
@@ -214,7 +214,7 @@ class _OfKeys(_Reverse):
         return self.sums([], self.through([self.keys, self.values], columns), results)
 
     def tile(self, stage: Index) -> list[Item]:
-        """What a block does for the tile of columns that is at a stage."""
+        """Process the tile of columns that is at a stage."""
         logsumexp, inner = (self.number_at(each, stage) for each in self.of_columns)
         return [
             *self.score(self.scores, self.keys, self.queries, stage),
