@@ -112,6 +112,7 @@ class Artifact(Tabular):
                 files[manifest.FILE] = self._manifest(weights_file)
             for name, content in files.items():
                 text = content.encode() if isinstance(content, str) else content
+                (folder / name).parent.mkdir(exist_ok=True)
                 write_atomically(folder / name, [text])
             return [*(folder / name for name in files), *filter(None, [weights_file])]
         except (OSError, ValueError) as error:
@@ -318,7 +319,7 @@ class Backend:
             for name, template in self.files.items()
         }
         files = {
-            name: self._marked(name, program.digest) + text.rstrip() + "\n"
+            name: self.marked(name, program.digest) + text.rstrip() + "\n"
             for name, text in rendered.items()
             if text.strip()
         }
@@ -336,7 +337,7 @@ class Backend:
                 "choose another name for the model",
             )
 
-    def _marked(self, name: str, digest: str) -> str:
+    def marked(self, name: str, digest: str) -> str:
         """Return the line with the hash of the terms that begins a file, as a comment of its language."""
         if not digest:
             return ""

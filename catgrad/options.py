@@ -8,15 +8,26 @@ from typing import Any
 
 from catgrad.errors import OptionError, nearest
 
+KINDS = {bool: "true or false", int: "a whole number", tuple: "a list of names"}
+"""Descriptions of values, by the types of defaults; others are strings."""
+
+
+def names(value: Any) -> Any:
+    """Return the names in a text with commas, or in a list, each once; anything else as it is."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(name, str) for name in listed):
+        return value
+    return tuple(dict.fromkeys(name.strip() for name in listed if name.strip()))
+
 
 def require_kinds(options: Any) -> None:
-    """Raise OptionError unless each option has the type of its default: a boolean, string or whole number."""
+    """Raise OptionError unless each option has the type of its default: a boolean, string, whole number or tuple."""
     for field in fields(options):
         value = getattr(options, field.name)
         if type(value) is not type(field.default) and not (
             isinstance(value, str) and isinstance(field.default, str)
         ):
-            kind = {bool: "true or false", int: "a whole number"}.get(type(field.default), "a string")
+            kind = KINDS.get(type(field.default), "a string")
             raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
 
 

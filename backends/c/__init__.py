@@ -12,6 +12,7 @@ from .. import templates
 from ..host.learner import STEP_MANY
 from ..host.sizes import with_free_sizes
 from . import interface
+from .bindings import with_bindings
 from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
@@ -72,6 +73,7 @@ BACKEND = Backend(
     fit=fitted,
     prepare=_prepare,
     template_context=template_context,
+    postprocess=with_bindings,
     lowers_to_loops=OPERATIONS | TABLES,
     helpers={
         "codes": lambda: interface.CODES,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catgrad.errors import OptionError
-from catgrad.options import require_kinds
+from catgrad.options import names, require_kinds
 from catgrad.programs.ports import Kind
+
+from .bindings import require_languages
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,10 @@ class Options:
     bytes that the workspace of a training step may have; values are recomputed, and the batch is split, until
     it fits. For this the size of a symbolic `batch` must be known; 0 leaves either open. With `mpi` there is
     also a program that trains by processes that share the rows of each batch. With `single_file` the library
-    has its runtime in its own source, rather than in a header beside it.
+    has its runtime in its own source, rather than in a header beside it. `bindings` are languages from which
+    the library is called: their names, or one text with commas.
 
-    Raises: OptionError for another value
+    Raises: OptionError for another value; UnknownName for a language that there is none of
     """
 
     weights: str = ""
@@ -29,6 +32,7 @@ class Options:
     batch: int = 0
     mpi: bool = False
     single_file: bool = False
+    bindings: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[Kind, ...]:
@@ -36,7 +40,9 @@ class Options:
         return (Kind.GRADS, Kind.UPDATE) if self.mpi else ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "bindings", names(self.bindings))
         require_kinds(self)
+        require_languages(self.bindings)
         for name in ("memory", "batch"):
             if getattr(self, name) < 0:
                 raise OptionError(
