@@ -17,6 +17,7 @@ from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
 from .files import longest_name, most_axes
+from .languages import LANGUAGES
 from .loading import load
 from .manifest import manifest
 from .options import Options
@@ -66,7 +67,7 @@ BACKEND = Backend(
     folders=(templates("c"), templates("kernels")),
     files=FILES,
     load=load,
-    needs=NEEDS,
+    needs=(*NEEDS, *LANGUAGES),
     options=Options(),
     required=lambda options: options.required,
     variants={STEP_MANY: Kind.STEP, PREDICT_PREPARED: Kind.PREDICT},

@@ -12,7 +12,7 @@ import typer
 
 import catgrad
 from catgrad.cli.models import guarded, resolve
-from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused, spelled
+from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused, spelled, with_bindings
 from catgrad.cli.tables import FORMAT, Format, report, show, show_all, show_options, show_paths
 from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_atomically
@@ -55,6 +55,15 @@ Options = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
+    ),
+]
+Bindings = Annotated[
+    list[str],
+    typer.Option(
+        "--bindings",
+        metavar="LANGUAGE",
+        help="A language from which the library of the target c is called, once for each: fortran, rust, go, "
+        "julia, swift, csharp, java or python.",
     ),
 ]
 EntryPoints = Annotated[
@@ -260,18 +269,20 @@ def emit(
     target: Target = "numpy",
     function: EntryPoints = [],  # noqa: B006  # read and never changed
     option: Options = [],  # noqa: B006
+    bindings: Bindings = [],  # noqa: B006
     precision: Precision = "f32",
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
 
     The model must be a `Task`, which has a loss and an optimiser, or `Functions`.
 
-    Example: `catgrad emit net:task --target c --option openmp=true -o out`, or with the loss
-    `catgrad emit net:task -f predict -f step -f loss`
+    Example: `catgrad emit net:task --target c --option openmp=true -o out`, with the loss
+    `catgrad emit net:task -f predict -f step -f loss`, or for Rust `catgrad emit net:task -t c --bindings rust`
     """
     from catgrad.learn.task import EMITTED
 
     folder = _named(output, "output folder")
+    option = with_bindings(option, bindings)
     show_paths(_emitted(model, target, option, precision, EMITTED, function).write(folder))
 
 
@@ -294,6 +305,7 @@ def compile_(
     ] = "model",
     function: EntryPoints = [],  # noqa: B006
     option: Options = [],  # noqa: B006
+    bindings: Bindings = [],  # noqa: B006
 ) -> None:
     """Compile a PyTorch module with its training step, and print the paths of the files.
 
@@ -306,7 +318,7 @@ def compile_(
 
     folder = _named(output, "output folder")
     training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name, scheduler)
-    _, artifact = training.emitted(target, option, function or None)
+    _, artifact = training.emitted(target, with_bindings(option, bindings), function or None)
     show_paths(artifact.write(folder))
 
 

@@ -34,6 +34,11 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def with_bindings(texts: Sequence[str], languages: Sequence[str]) -> list[str]:
+    """Return NAME=VALUE texts with one more for the languages of bindings, if there are any."""
+    return [*texts, *([f"bindings={','.join(languages)}"] if languages else [])]
+
+
 def require_unused(context: Any, names: Sequence[str], where: str) -> None:
     """Raise OptionError if the command line has one of these options, which has no effect `where` it is."""
     for parameter in context.command.params:
