@@ -21,7 +21,7 @@ def names(value: Any) -> Any:
 
 
 def require_kinds(options: Any) -> None:
-    """Raise OptionError unless each option has the type of its default: a boolean, string, whole number or tuple."""
+    """Raise OptionError unless each option has the type of its default, one of `KINDS` or a string."""
     for field in fields(options):
         value = getattr(options, field.name)
         if type(value) is not type(field.default) and not (

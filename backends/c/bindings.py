@@ -147,9 +147,7 @@ def interface(language: Language, context: Mapping[str, Any]) -> Interface:
     )
 
 
-def _function(
-    language: Language, namer: Namer, own: Namer, prefix: str, printed: Signature
-) -> BoundFunction:
+def _function(language: Language, namer: Namer, own: Namer, prefix: str, printed: Signature) -> BoundFunction:
     """Name a function and, in a scope of its `own`, its arguments."""
     name = language.identifier(namer, "function", printed.name)
     sizes = {size: language.identifier(own, "value", size) for size in printed.sizes}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from catgrad.tools import Executable
 
 
-def _tool(language: str, name: str, names: tuple[str, ...], install: str, flag: str = "--version") -> Executable:
+def _tool(
+    language: str, name: str, names: tuple[str, ...], install: str, flag: str = "--version"
+) -> Executable:
     use = f"bindings={language}"
     return Executable(name=name, names=names, install=install, use=use, flag=flag)
 

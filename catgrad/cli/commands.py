@@ -277,7 +277,8 @@ def emit(
     The model must be a `Task`, which has a loss and an optimiser, or `Functions`.
 
     Example: `catgrad emit net:task --target c --option openmp=true -o out`, with the loss
-    `catgrad emit net:task -f predict -f step -f loss`, or for Rust `catgrad emit net:task -t c --bindings rust`
+    `catgrad emit net:task -f predict -f step -f loss`, or called from Rust
+    `catgrad emit net:task --target c --bindings rust`
     """
     from catgrad.learn.task import EMITTED
 

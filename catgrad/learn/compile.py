@@ -47,7 +47,11 @@ def emit(
 
     The others are `loss`, `grads` and `update` (the halves of a step), `rev` and `rev_p`, `trained`, and
     `criterion`; for c, cuda and ggml also `step_many`, for c `predict_prepared`. Validation in `fit` needs
-    `loss`. The target torch-module has its own three. Of Functions all are emitted by default.
+    `loss`. The library of c is called from other languages by their `bindings`:
+
+        emit(task, "c", bindings=("fortran", "rust"))
+
+    The target torch-module has its own three. Of Functions all are emitted by default.
 
     On targets that have tables of arrays, stacks of at least three equal layers of a task are loops, and so
     are the draws of initial values of any model. With `roll=False`, they are written out.

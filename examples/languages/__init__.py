@@ -1,4 +1,4 @@
-"""Train Fisher's irises in other languages: programs of at most 30 lines, and the commands that build them."""
+"""Train Fisher's irises in other languages: programs of at most 30 lines, and commands that build them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ LANGUAGES = {
     "rust": Program("examples/flowers.rs", ("cargo run --quiet --release --example flowers",)),
     "go": Program("go/flowers/flowers.go", ("make", "go build -C go -o ../flowers ./flowers", "./flowers")),
     "julia": Program("flowers.jl", ("make shared", "julia flowers.jl")),
-    "swift": Program("main.swift", ("make", "swiftc -I . -L . Iris.swift main.swift -o flowers", "./flowers")),
+    "swift": Program(
+        "main.swift", ("make", "swiftc -I . -L . Iris.swift main.swift -o flowers", "./flowers")
+    ),
     "csharp": Program(
         "Flowers.cs",
         ("make shared", "mcs Iris.cs Flowers.cs -out:flowers.exe", "LD_LIBRARY_PATH=. mono flowers.exe"),

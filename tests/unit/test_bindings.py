@@ -119,7 +119,20 @@ def test_errors_are_sentences(name, tmp_path):
         assert (done.returncode, done.stderr.splitlines()[0]) == (1, NO_FILE[2:-1])
 
 
-WORDS = ("func", "impl", "end", "import", "lambda", "interface", "event", "box", "new", "unsafe", "map", "where")
+WORDS = (
+    "func",
+    "impl",
+    "end",
+    "import",
+    "lambda",
+    "interface",
+    "event",
+    "box",
+    "new",
+    "unsafe",
+    "map",
+    "where",
+)
 """Reserved words, each of a language at least, as the names of functions."""
 
 TYPE, END = Dim("type"), Dim("end")
@@ -134,7 +147,9 @@ def odd(name: str) -> Functions:
         lambda *every: (*(x + x for x in every), ops.equal(every[0], every[1])),
         [NdArrayType((TYPE,), dtype) for dtype in (Dtype.float32, *DTYPES)],
     )
-    chosen = build(lambda p, x: ops.select(p, x, x + x), [NdArrayType((END,), Dtype.bool), NdArrayType((END,))])
+    chosen = build(
+        lambda p, x: ops.select(p, x, x + x), [NdArrayType((END,), Dtype.bool), NdArrayType((END,))]
+    )
     number = build(lambda x, y: x + y, [NdArrayType(())] * 2)
     taken = build(lambda x, i: ops.take(x, i), [NdArrayType((TYPE,)), NdArrayType((END,), Dtype.int64)])
     functions = {"a" * 150: long, "dtypes": dtypes, "select": chosen, "number": number, "take": taken}
@@ -167,17 +182,25 @@ def test_identifiers_are_no_words_of_the_language(name):
     assert not keyword.kwlist or name != "python" or set(keyword.kwlist) <= each.reserved
     for kind in each.styles:
         namer = each.namer()
-        found = [each.identifier(namer, kind, word) for word in (*sorted(each.reserved), "x", "X", "x.y", "9")]
+        found = [
+            each.identifier(namer, kind, word) for word in (*sorted(each.reserved), "x", "X", "x.y", "9")
+        ]
         folded = [word.lower() for word in found] if each.styles[kind] == "lower" else found
         assert len({*folded}) == len(found)
-        assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", word) and word not in each.reserved for word in found)
+        assert all(
+            re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", word) and word not in each.reserved for word in found
+        )
 
 
 def test_sizes_are_sums_of_products():
     assert terms(2 * TYPE * END - END + 3, {"type": "t", "end": "e"}) == (
         (False, ("2", "e", "t")), (True, ("e",)), (False, ("3",)),
     )  # fmt: skip
-    assert [styled(style, "y_hat_0") for style in ("snake", "camel", "pascal")] == ["y_hat_0", "yHat0", "YHat0"]
+    assert [styled(style, "y_hat_0") for style in ("snake", "camel", "pascal")] == [
+        "y_hat_0",
+        "yHat0",
+        "YHat0",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +255,9 @@ def test_a_library_with_bindings_loads():
 def test_names_of_bindings_are_checked(capsys):
     for given in ("rust,go", ["rust", "go", "rust"], ("rust", "go")):
         assert emit(iris(), "c", bindings=given).backend.options.bindings == ("rust", "go")
-    with pytest.raises(UnknownName, match=r"a language of bindings must be one of csharp, .*did you mean 'rust'"):
+    with pytest.raises(
+        UnknownName, match=r"a language of bindings must be one of csharp, .*did you mean 'rust'"
+    ):
         emit(iris(), "c", bindings=("rusty",))
     with pytest.raises(OptionError, match="bindings must be a list of names"):
         emit(iris(), "c", bindings=7)
@@ -253,7 +278,9 @@ def test_the_command_line_names_bindings(tmp_path, capsys):
 
 
 def test_every_language_has_a_program_a_tool_and_a_place_in_the_docs():
-    assert {*languages()} == {*LANGUAGES} == {*COMPILED} == {*(t.use.partition("=")[2] for t in TOOLS), "python"}
+    assert (
+        {*languages()} == {*LANGUAGES} == {*COMPILED} == {*(t.use.partition("=")[2] for t in TOOLS), "python"}
+    )
     page = DOCS.read_text(encoding="utf-8")
     for name, program in {**LANGUAGES, "c": IN_C}.items():
         assert len(program.source.read_text(encoding="utf-8").splitlines()) <= 30
