@@ -69,7 +69,7 @@ def artifact(language: str) -> Artifact:
 
 
 def write(folder: Path, program: Program) -> None:
-    """Write a program and the flowers beside emitted files: in a line four features, and one of three species."""
+    """Write a program beside emitted files, and the flowers: in a line four features and three species."""
     path = folder / program.file
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(program.source, path)

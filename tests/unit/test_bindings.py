@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from catgrad.backends.c.bindings import language, languages, styled, terms
+from catgrad.backends.c.languages import LANGUAGES as TOOLS
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, build, emit, ops
 from catgrad.backend import get_backend
-from catgrad.backends.c.bindings import language, languages, styled, terms
-from catgrad.backends.c.languages import LANGUAGES as TOOLS
 from catgrad.cli import main
 from catgrad.errors import OptionError, UnknownName
 from examples.languages import IN_C, LANGUAGES, Program, artifact, iris, write

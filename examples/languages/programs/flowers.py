@@ -1,3 +1,5 @@
+"""Train on Fisher's irises in Python without NumPy."""
+
 from array import array
 from pathlib import Path
 
