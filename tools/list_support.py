@@ -23,7 +23,8 @@ HEAD = """# Support
 Every target is compared with the reference on every example of every operation: F is the operation forward, R its
 reverse derivative, and B both with a symbol for the size of the first axis; of an operation without B, no example has a
 first axis that may have any size. What is missing has a number, and its reason is below. Definitions that a target does
-not print are expanded, so they are supported where their primitives are.
+not print are expanded, so they are supported where their primitives are. What the target `c` supports is also
+called from [eight other languages](../howto/languages.md).
 
 `python -m tools.list_support` measures this page, from `catgrad.testing.conformance`.
 

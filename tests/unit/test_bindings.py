@@ -96,6 +96,7 @@ SAID = {
     name: (SIZE + NEGATIVE + NO_FILE).format(*[styled(style, "step")] * 2)
     for name, style in {**dict.fromkeys(LANGUAGES, "snake"), "go": "pascal", "csharp": "pascal"}.items()
 }
+SAID["go"] += "Step: a pointer is NULL that must not be\n"
 SAID["rust"] += "5 miss\0ing: the file cannot be opened\n"
 SAID["fortran"] = (
     "2 step: a pointer is NULL that must not be\n1 step: x must have the shape (4, 150), but has (4, 2)\n"

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"example/iris"
 	"fmt"
-	"iris"
 	"log"
 	"os"
 )

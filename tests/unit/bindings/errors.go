@@ -1,8 +1,8 @@
 package main
 
 import (
+	"example/iris"
 	"fmt"
-	"iris"
 )
 
 func main() {
@@ -14,4 +14,6 @@ func main() {
 		fmt.Println(err.(*iris.Error).Code, err)
 	}
 	model.Close()
+	_, closed := model.Step(150, x, y)
+	fmt.Println(closed)
 }
