@@ -27,7 +27,7 @@ Terms = tuple[tuple[bool, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class Language:
-    """What a language calls things.
+    """Identifiers, types and files of a language.
 
     `files` maps names of files, in which `{module}` stands for that of the module, to templates; `types` maps
     dtypes to types. `styles` say how identifiers of a `module`, a `function` and a `value` are written: in

@@ -24,7 +24,7 @@ class Program:
 
     @property
     def source(self) -> Path:
-        """Its file here."""
+        """Path of its file here."""
         return PROGRAMS / Path(self.file).name
 
 

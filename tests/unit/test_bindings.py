@@ -250,7 +250,7 @@ def test_an_index_outside_its_array_is_an_error(bound):
         model.select(2, memoryview(bytes(2)).cast("?"), array("f", [1, 2]), memoryview(bytes(8)).cast("f"))
 
 
-def test_what_is_emitted_is_determined():
+def test_bindings_are_deterministic():
     every = [dict(emit(iris(), "c", bindings=languages()).files) for _ in range(2)]
     assert every[0] == every[1]
     marked = "SHA-256 of the terms: "
