@@ -19,19 +19,26 @@ from ..c.loading import loaded
 from ..c.loading import sources as emitted
 from .device import Device
 from .harness import Entry
-from .tools import GPU, NVCC, simulating
+from .tools import GPU, NVCC, architecture, simulating
 
 FLAGS = ("-std=c++17", "-O3")
 TOOLCHAIN = Toolchain(
     language="CUDA",
     compiler=NVCC,
-    flags=(*FLAGS, "-arch=native"),
+    flags=FLAGS,
     shared=("-shared", "-Xcompiler", "-fPIC"),
 )
 
 
 LIBRARIES = "CATGRAD_CUDA_LIBRARIES"
 """The environment variable with a folder of libraries that `compile_library` made, perhaps elsewhere."""
+
+
+def toolchain(*architectures: str) -> Toolchain:
+    """Return the compiler for GPUs of some architectures, as `sm_90a`, or of one that is `native`."""
+    numbers = [name.removeprefix("sm_") for name in architectures]
+    generated = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
+    return replace(TOOLCHAIN, flags=(*FLAGS, *(["-arch=native"] if numbers == ["native"] else generated)))
 
 
 def load(artifact: Artifact, simulate: bool | None = None) -> Any:
@@ -56,10 +63,8 @@ def compile_library(artifact: Artifact, folder: Path, architectures: Sequence[st
 
     Raises: ToolError if it cannot be compiled
     """
-    numbers = [name.removeprefix("sm_") for name in architectures]
-    generated = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
     sources = _Sources.of(artifact)
-    library = sources.compiled(replace(TOOLCHAIN, flags=(*FLAGS, *generated)))
+    library = sources.compiled(toolchain(*architectures))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{sources.stem}.{'.'.join(architectures)}.so"
     write_atomically(path, [library.read_bytes()])
@@ -109,4 +114,4 @@ def _compiled(sources: _Sources) -> Path:
     GPU.require("target cuda")
     folder = os.environ.get(LIBRARIES)
     found = sorted(Path(folder).glob(f"{sources.stem}.*.so")) if folder else []
-    return found[0].absolute() if found else sources.compiled(TOOLCHAIN)
+    return found[0].absolute() if found else sources.compiled(toolchain(architecture()))

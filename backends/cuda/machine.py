@@ -23,9 +23,12 @@ MACHINE = Machine(
     factors_indices=True,
     passes_rows=True,
     outer_products=Axis.OUTER,
+    warpgroups=True,
     aligned_bytes=ALIGNMENT,
     row_registers=ROW_REGISTERS,
 )
 
-ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False, passes_rows=False)
+ONE_BLOCK = replace(
+    MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False, passes_rows=False, warpgroups=False
+)
 """A single block, which runs a small function repeatedly."""

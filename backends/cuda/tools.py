@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from catgrad.tools import Executable, Tool
+from catgrad.tools import Executable, Tool, run
 
 from .. import cuda_simulator as simulator
 
 SIMULATE = "CATGRAD_CUDA_SIMULATE"
 """The environment variable that, if it is 1, has every emitted library run in the simulator."""
+
+WHOLE = {"9.0": "sm_90a"}
+"""The architectures of GPUs of these compute capabilities, whose warp groups `native` does not reach."""
+
+SECONDS = 20
+"""Seconds in which the driver names its GPUs."""
 
 NVCC = Executable(
     name="CUDA compiler",
@@ -25,6 +32,15 @@ NVCC = Executable(
 def simulating() -> bool:
     """Tell whether libraries run in the simulator by default."""
     return os.environ.get(SIMULATE) == "1"
+
+
+def architecture() -> str:
+    """Return nvcc's name of the GPUs of this machine, the one with all their instructions."""
+    try:
+        said = run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], SECONDS).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "native"
+    return WHOLE.get(said.strip().replace("\n", " "), "native")
 
 
 @dataclass(frozen=True, kw_only=True)

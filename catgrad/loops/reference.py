@@ -12,7 +12,7 @@ import numpy as np
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.dependence import is_parallel, verify
-from catgrad.loops.ir.index import Index, Quotient, Read, Variable
+from catgrad.loops.ir.index import Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -69,7 +69,7 @@ class Touched:
 
 
 class Interpreter:
-    """Memory for every buffer, and the values of variables."""
+    """Memory for every buffer, and the values of variables. It has no warp groups."""
 
     def __init__(self, sizes: Mapping[str, int], plan: Plan | None = None, shuffled: bool = False) -> None:
         self.sizes, self.plan = sizes, plan
@@ -202,7 +202,7 @@ class Interpreter:
             self.values[variable] = number
             self.touched = [*around, own[number]] if parallel else around
             if all(map(self.holds, loop.conditions)):
-                self.items(loop.body)
+                self.items(loop.body[:-1] if loop.axis is Axis.EITHER else loop.body)
         self.touched, self.teams, self.is_copying = around, teams, False
         assert_independent([*own.values()])
 
@@ -321,6 +321,8 @@ class Interpreter:
             return self.values[atom]
         if isinstance(atom, Read):
             return int(self.scalar(atom.scalar))
+        if isinstance(atom, Either):
+            return self.index(atom.second)
         inside, divisor = self.index(atom.index), self.size(atom.divisor)
         if np.any(inside < 0):
             raise AssertionError(f"{inside} is divided by {divisor}, which languages do differently")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from catgrad.backends import cuda_simulator as simulator
 from catgrad.backends.c.compiler import shared_library
-from catgrad.backends.cuda.loading import TOOLCHAIN, memory
+from catgrad.backends.cuda.loading import memory, toolchain
 from catgrad.backends.cuda.tools import simulating
 
 from catgrad.backend import Artifact
@@ -51,7 +51,7 @@ class Emitted:
         prefix = self.artifact.program.name
         if simulating():
             return simulator.library(files, "memory.cu", prefix, flags)
-        return shared_library(prefix, files, "memory.cu", flags, TOOLCHAIN)
+        return shared_library(prefix, files, "memory.cu", flags, toolchain("native"))
 
     def driver(self, *flags: str, text: str | None = None) -> Driver:
         """Compile and load it."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache
 
 import numpy as np
 import pytest
 from catgrad.backends.cuda_simulator import library
 
-from catgrad.tools import run
-from tests.unit.cuda.build import LIMIT, NEEDS_CXX, ORDERS, disassembler, sanitized
+from tests.unit.cuda.build import NEEDS_CXX, ORDERS, sanitized
 from tests.unit.cuda.device import Device
 from tests.unit.cuda.hopper import KINDS, aligned, integers, multiply, sources, stored, wrappers
 from tests.unit.cuda.hopper_faults import FAULTS
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
 pytestmark = NEEDS_CXX
 MISALIGNED, FAILURE, INVALID_VALUE = 716, 719, 1
@@ -189,22 +188,13 @@ def test_right_kernels_have_no_races():
 
 # ---- nvcc
 
-NVCC = ("nvcc", "-std=c++17", "-O3", "-arch=sm_90a", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra")
-NEEDS_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
-
 
 @cache
 def built(source, folder, *options):
     """Compile a file for sm_90a to machine code in a folder, and return the messages of ptxas."""
     for name, text in sources().items():
         (folder / name).write_text(text)
-    done = run(
-        [*NVCC, *options, "-Xptxas", "-v", "-cubin", "-o", f"{source}.cubin", f"{source}.cu"],
-        LIMIT,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return compiled(f"{source}.cu", folder, "-arch=sm_90a", *options)
 
 
 @pytest.fixture(scope="module")
@@ -216,25 +206,16 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("source", ["hopper", "hopper_parts"])
 @pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
 def test_ptxas_serialises_and_spills_nothing(source, options, folder):
-    """A remark C75xx says that it waits early, or ignores setmaxnreg."""
-    messages = built(source, folder, *options)
-    assert not re.search(r"C75\d\d|erializ", messages), messages
-    spills = re.findall(
-        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", messages
-    )
-    assert len(spills) >= 6
-    assert {*spills} == {("0", "0", "0")}
+    require_clean(built(source, folder, *options), 6)
 
 
 @NEEDS_NVCC
-@pytest.mark.skipif(not disassembler(), reason="there is no nvdisasm")
+@NEEDS_NVDISASM
 def test_kernels_have_the_instructions_of_the_wrappers(folder):
     """Each loop has four products between two waits, and the producer copies by TMA."""
     built("hopper", folder)
-    text = run([disassembler(), "-c", str(folder / "hopper.cubin")], LIMIT).stdout
-    kernels = [part for part in re.split(r"\.section\s+\.text\.", text)[1:] if "gemm" in part.split(",")[0]]
     found = []
-    for kernel in kernels:
+    for kernel in (text for name, text in kernels(folder / "hopper.cubin").items() if "gemm" in name):
         products = re.findall(r"HGMMA\.\S+", kernel)
         assert products == products[:1] * 4
         assert kernel.count("WARPGROUP.DEPBAR.LE gsb0") == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from catgrad.backends.c.compiler import shared_library
 from catgrad.backends.cuda import loading
-from catgrad.backends.cuda.loading import LIBRARIES, TOOLCHAIN, compile_library, memory
+from catgrad.backends.cuda.loading import LIBRARIES, compile_library, memory, toolchain
 from catgrad.backends.cuda_simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +71,7 @@ def test_nvcc_takes_the_flags_of_a_loaded_library():
     """Without a GPU, `-arch=native` is nvcc's default."""
     artifact = emit(line(), "cuda")
     files = {name: str(text) for name, text in artifact.files.items()} | {"memory.cu": memory(artifact)}
-    path = shared_library("line", files, "memory.cu", toolchain=TOOLCHAIN)
+    path = shared_library("line", files, "memory.cu", toolchain=toolchain("native"))
     assert CDLL(str(path)).line_step_workspace_bytes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache
 
 import numpy as np
@@ -25,11 +24,11 @@ from catgrad.ops.attention import Attention, shared_heads
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
-from catgrad.tools import run as run_tool
 from catgrad.types import widened
 from tests.kernels import prepared
 from tests.targets import UNSHRUNK
-from tests.unit.cuda.build import LIMIT, NEEDS_CXX, ORDERS, disassembler
+from tests.unit.cuda.build import NEEDS_CXX, ORDERS
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
 CUDA = get_backend("cuda")
 B, T, S = Dim("b"), Dim("t"), Dim("s")
@@ -198,7 +197,8 @@ INSTRUCTIONS = {
 """The products and loads of fragments of a kernel; elements of 32 bits are transposed by ordinary loads."""
 
 
-@pytest.mark.skipif(not shutil.which("nvcc") or not disassembler(), reason="there is no nvcc, or nvdisasm")
+@NEEDS_NVCC
+@NEEDS_NVDISASM
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("kind", ["bf16", "tf32"])
 def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spills(
@@ -206,15 +206,9 @@ def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spill
 ):
     terms = {f"f{d}": attention((8,), 512, 512, d, d, True, dtype=DTYPES[kind][0]) for d in (32, 64, 128)}
     emitted(terms, kind).write(tmp_path)
-    strict = ["-std=c++17", "-O3", f"-arch={architecture}", "-Werror", "all-warnings", "-Xptxas", "-v"]
-    cubin = str(tmp_path / "object.cubin")
-    done = run_tool(["nvcc", *strict, "-cubin", "-o", cubin, str(tmp_path / "attention.cu")], LIMIT)
-    assert done.returncode == 0, done.stderr
-    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", done.stderr)
-    assert {*spills} == {("0", "0")}
-    text = run_tool([disassembler(), "-c", cubin], LIMIT).stdout
-    kernels = re.split(r"\.section\s+\.text\.", text)[1:]
-    attending = [kernel for kernel in kernels if "inner_products" not in kernel.split(",")[0]]
+    require_clean(compiled("attention.cu", tmp_path, f"-arch={architecture}"), 9)
+    found = kernels(tmp_path / "attention.cubin")
+    attending = [kernel for name, kernel in found.items() if "inner_products" not in name]
     assert len(attending) == 9
     product, *loads = INSTRUCTIONS[kind]
     for kernel in attending:

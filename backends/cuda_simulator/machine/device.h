@@ -4,6 +4,14 @@
 #include "launch.h"
 #include "memory.h"
 
+namespace simulator {
+/* Tells whether the device runs the code of a kernel for sm_90a, or else that for sm_80, by the environment. */
+inline bool is_sm90a() {
+    const char *const text = getenv("CUDA_SIMULATOR_ARCHITECTURE");
+    return !text || strcmp(text, "sm_80");
+}
+}  // namespace simulator
+
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1,
     cudaDevAttrMaxSharedMemoryPerBlock = 8,
@@ -48,7 +56,7 @@ inline cudaError_t cudaDeviceReset() {
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     *properties = {"CUDA simulator", size_t(80) << 30, simulator::SHARED_BYTES, simulator::MAX_SHARED_BYTES, 228 * 1024,
-                   9, 0, warpSize, simulator::MAX_THREADS, 2048, 132, 50 << 20};
+                   simulator::is_sm90a() ? 9 : 8, 0, warpSize, simulator::MAX_THREADS, 2048, 132, 50 << 20};
     return cudaSetDevice(device);
 }
 

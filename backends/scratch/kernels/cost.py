@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
 from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.passes.bind import IsBound
@@ -48,7 +48,7 @@ _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 def of_index(place: Index) -> int:
     """Estimate an index: 0 for a constant, else its variables and the additions to them."""
     variables = any(isinstance(atom, Variable) for atom, _ in place.terms)
-    others = [atom for atom, _ in place.terms if not isinstance(atom, Variable)]
+    others = [atom for atom, _ in place.terms if isinstance(atom, (Quotient, Modulo, Read))]
     parts = variables + len(others)
     if not parts:
         return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Scalar
 
 from .texts import Change, Expression, Line, Set, reporters
@@ -114,9 +114,10 @@ class Inductions:
     def _taken(self) -> set[str]:
         return {*self.names.values(), *(self.outer._taken() if self.outer else ())}
 
-    def _atom(self, atom: Quotient | Modulo | Read) -> str:
+    def _atom(self, atom: Atom) -> str:
         if isinstance(atom, Read):
             return self.text_of(atom.scalar)
+        assert isinstance(atom, (Quotient, Modulo))  # there are no warp groups
         macro, own = ("quotient", 2) if isinstance(atom, Quotient) else ("modulo", 1)
         dividend = self.at(atom.index, 0)
         return Expression(self.macros[macro](dividend, int(atom.divisor)), own + reporters(dividend))

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
     Barrier,
@@ -81,6 +81,8 @@ class Structure(ABC):
             return self.variable_key(atom)
         if isinstance(atom, Read):
             return "read", self.key(atom.scalar)
+        if isinstance(atom, Either):
+            return "either", self.index_key(atom.first), self.index_key(atom.second)
         kind = "quotient" if isinstance(atom, Quotient) else "modulo"
         return kind, self.index_key(atom.index), atom.divisor
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from catgrad.dims import Dim, Size, product
+from catgrad.dims import Dim, Size, product, upper_bound
 from catgrad.errors import ShapeError
 
 _NUMBERS = count()
@@ -48,7 +48,15 @@ class Read:
     extent: Size
 
 
-Atom = Variable | Quotient | Modulo | Read
+@dataclass(frozen=True)
+class Either:
+    """One of two indices: the first where warp groups multiply (`Axis.EITHER`), elsewhere the second."""
+
+    first: Index
+    second: Index
+
+
+Atom = Variable | Quotient | Modulo | Read | Either
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class Index:
                 yield atom
             elif isinstance(atom, (Quotient, Modulo)):
                 yield from atom.index.variables()
+            elif isinstance(atom, Either):
+                yield from (*atom.first.variables(), *atom.second.variables())
             else:
                 yield from atom.scalar.variables
 
@@ -116,6 +126,8 @@ class Index:
                 new = quotient(atom.index.replaced(replace), atom.divisor)
             elif new is None and isinstance(atom, Modulo):
                 new = modulo(atom.index.replaced(replace), atom.divisor)
+            elif new is None and isinstance(atom, Either):
+                new = index(Either(atom.first.replaced(replace), atom.second.replaced(replace)))
             is_new |= new is not None
             parts.append((index(atom) if new is None else new, coefficient))
         return combined([*parts, (Index((), self.constant), 1)]) if is_new else self
@@ -154,15 +166,23 @@ def extent(atom: Atom) -> Size:
     """Bound the values of an atom, whatever the symbols are: each is less than this size."""
     if isinstance(atom, Modulo):
         return atom.divisor
+    if isinstance(atom, Either):
+        return upper_bound(*(_end(each) for each in (atom.first, atom.second)))
     if isinstance(atom, Quotient):
-        count = atom.index.constant + 1
-        for inner, coefficient in atom.index.terms:
-            count = count + _positive(coefficient) * (extent(inner) - 1)
+        count = _end(atom.index)
         if isinstance(count, int) and isinstance(atom.divisor, int) and atom.divisor:
             return -(-count // atom.divisor)
         whole = _exactly(count, atom.divisor)
         return count if whole is None else whole
     return atom.extent
+
+
+def _end(index: Index) -> Size:
+    """Bound the values of an index: each is less than this size."""
+    count = index.constant + 1
+    for atom, coefficient in index.terms:
+        count = count + _positive(coefficient) * (extent(atom) - 1)
+    return count
 
 
 def index(atom: Atom) -> Index:
@@ -263,6 +283,8 @@ def _rank(term: tuple[Atom, Size]) -> tuple[int, ...]:
         return 0, atom.number
     if isinstance(atom, Read):
         return 2, atom.scalar.number
+    if isinstance(atom, Either):
+        return 3, *(n for i in (atom.first, atom.second) for term in i.terms for n in _rank(term))
     inside = [_rank(each) for each in atom.index.terms]
     return 1, isinstance(atom, Modulo), *(n for rank in inside for n in rank)
 

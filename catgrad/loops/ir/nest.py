@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, index
+from catgrad.loops.ir.index import Atom, Index, Read, Variable, index
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
 from catgrad.terms.op import Op
 
@@ -34,6 +34,10 @@ class Axis(Enum):
     """A thread adds the outer products of all iterations to its registers, at once."""
     TENSOR = "tensor"
     """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
+    WARPGROUP = "warpgroup"
+    """Warp groups run all iterations: a block adds a product of parts of two arrays to its registers."""
+    EITHER = "either"
+    """The one iteration is the last item where warp groups multiply, or the others, which mean the same."""
     COPY = "copy"
     """All iterations are one asynchronous copy of neighbouring elements to shared memory."""
     GRID = "grid"
@@ -53,7 +57,7 @@ class Axis(Enum):
     @property
     def is_whole(self) -> bool:
         """Tell whether all iterations are one line of a printed kernel."""
-        return self in (Axis.OUTER, Axis.TENSOR, Axis.COPY)
+        return self in (Axis.OUTER, Axis.TENSOR, Axis.COPY, Axis.WARPGROUP)
 
     @property
     def is_vector(self) -> bool:
@@ -460,7 +464,7 @@ class Rewriter:
         """Rewrite an index."""
         return old.replaced(self._atom) if old.terms else old
 
-    def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
+    def _atom(self, atom: Atom) -> Index | None:
         return index(Read(self.scalar(atom.scalar), atom.extent)) if isinstance(atom, Read) else None
 
     def _changed(self, old: Scalar) -> Scalar:
@@ -491,7 +495,7 @@ class Substituted(Rewriter):
         """Rewrite a scalar."""
         return scalar if self.values.keys().isdisjoint(scalar.variables) else super().scalar(scalar)
 
-    def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
+    def _atom(self, atom: Atom) -> Index | None:
         return self.values.get(atom) if isinstance(atom, Variable) else super()._atom(atom)
 
 

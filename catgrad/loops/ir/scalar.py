@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import count
 
 from catgrad.dims import Size, product
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, combined
+from catgrad.loops.ir.index import Either, Index, Modulo, Quotient, Read, Variable, combined
 from catgrad.ops.cast import Cast
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -251,6 +251,8 @@ def reads(indices: tuple[Index, ...]) -> tuple[Scalar, ...]:
                 found.append(atom.scalar)
             elif isinstance(atom, (Quotient, Modulo)):
                 found.extend(reads((atom.index,)))
+            elif isinstance(atom, Either):
+                found.extend(reads((atom.first, atom.second)))
     return tuple(found)
 
 

@@ -30,12 +30,33 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """The tensor map of an operand: its first element, the sizes of its dimensions, the innermost first, the
+    strides of all but this, and the places of a box, whose rows have 64 elements.
+    """
+
+    dtype: Dtype
+    array: str
+    sizes: tuple[Text, ...]
+    strides: tuple[Text, ...]
+    places: int
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The tensor maps of the operands of a product of warp groups, and the columns of its tiles."""
+
+    columns: int
+    maps: tuple[TensorMap, ...]
+
+
+@dataclass(frozen=True)
 class Launch:
     """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
 
     A parametric kernel is launched with extents in its `size`, the number of iterations. A thread of one that
     `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared memory beside that
-    which the kernel declares.
+    which the kernel declares. Where warp groups multiply, the kernel has other blocks, and a `feed`.
     """
 
     count: Text
@@ -45,6 +66,7 @@ class Launch:
     is_wide: bool
     shared_bytes: int = 0
     size: Size = 0
+    feed: Feed | None = None
 
     def at(self, extents: Mapping[str, int], spell: Callable[[Size], Text]) -> Launch:
         """Return the grid for these extents of a parametric kernel."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops.ir.bounds import index_bound, size_bound
-from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, is_zero
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
@@ -222,6 +222,8 @@ class Expressions:
             return Text(self.variables[atom])
         if isinstance(atom, Read):
             return self._macro("as_index", atom.scalar.dtype, self.text(atom.scalar))
+        if isinstance(atom, Either):
+            return self._macro("either", None, self.index(atom.first), self.index(atom.second))
         name = "divided" if isinstance(atom, Quotient) else "remainder"
         return self._macro(name, None, self.index(atom.index), self.size(atom.divisor))
 

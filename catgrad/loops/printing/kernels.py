@@ -46,6 +46,7 @@ from catgrad.loops.printing.lines import (
     CombinedLanes,
     Copy,
     Digit,
+    Either,
     EndOfCopies,
     Farther,
     For,
@@ -63,7 +64,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE
+from catgrad.loops.printing.tiles import WHOLE, feed, warpgroup_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -224,6 +225,11 @@ class KernelPrinter:
             return [self._call(loop)]
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
+        if loop.axis is Axis.EITHER:
+            *others, product = loop.body
+            assert isinstance(product, Loop)
+            by_warpgroups = warpgroup_product(self.expressions, product)
+            return [Either(by_warpgroups, tuple(self._block(others, depth, loop)))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
         copies = None if self.on_grid else self._copied(loop)
@@ -344,7 +350,8 @@ class KernelPrinter:
         blocks = None if own is None else first + own
         shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
         size = product(tuple(v.extent for v in variables))
-        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size)
+        fed = feed(self.expressions, self.kernel.body)
+        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size, fed)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
 

@@ -209,6 +209,36 @@ class RowProduct:
 
 
 @dataclass(frozen=True)
+class Operand:
+    """A factor that is brought by boxes: whether terms lie side by side, and where the first box begins."""
+
+    by_terms: bool
+    first: tuple[Text, ...]
+
+
+@dataclass(frozen=True)
+class WarpgroupProduct:
+    """A product of warp groups, of tiles with so many columns, as the sums of a block."""
+
+    dtype: Dtype
+    sums: str
+    columns: int
+    left: Operand
+    right: Operand
+    terms: Text
+    kind: str = "WarpgroupProduct"
+
+
+@dataclass(frozen=True)
+class Either:
+    """A product of warp groups, or lines for GPUs without them."""
+
+    product: Line
+    lines: tuple[Line, ...]
+    kind: str = "Either"
+
+
+@dataclass(frozen=True)
 class AsynchronousCopy:
     """Neighbouring elements that are copied to shared memory, or zeros unless the conditions hold.
 
@@ -361,6 +391,8 @@ Line = (
     | TileProduct
     | RowProduct
     | CombinedLanes
+    | WarpgroupProduct
+    | Either
     | AsynchronousCopy
     | EndOfCopies
     | Wait

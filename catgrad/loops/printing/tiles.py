@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from catgrad.loops.ir.index import ZERO, Variable
-from catgrad.loops.ir.nest import Accumulate, Axis, Loop, Store, bound_variables, size_hint, statements
-from catgrad.loops.ir.scalar import Load, Masked, Space
+from catgrad.loops.ir.boxes import SLICE_BYTES, Box, box
+from catgrad.loops.ir.index import ZERO, Index, Variable
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Item,
+    Loop,
+    Store,
+    bound_variables,
+    loops,
+    perfect_nest,
+    size_hint,
+    statements,
+)
+from catgrad.loops.ir.scalar import Compute, Load, Masked, Space
+from catgrad.loops.printing.calls import Feed, TensorMap
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     AsynchronousCopy,
     Line,
+    Operand,
     OuterProducts,
     Places,
     RowProduct,
     Tile,
     TileProduct,
+    WarpgroupProduct,
 )
 
 ROW_AXES = 3
@@ -64,6 +79,48 @@ def _begin(here: Expressions, load: Load) -> str:
     return here.address(load.buffer, load.buffer.flat((load.indices[0], ZERO, ZERO)))
 
 
+def warpgroup_product(here: Expressions, loop: Loop) -> WarpgroupProduct:
+    """Print the loops of a product of warp groups."""
+    (_, column, term), [s] = perfect_nest([loop])
+    assert isinstance(s, Accumulate)
+    boxes = [each for each, _ in _boxes(loop)]
+    left, right = (
+        Operand(each.by_terms, tuple(here.index(d.first) for d in each.dimensions)) for each in boxes
+    )
+    sizes = size_hint(column.extent), left, right, here.size(term.extent)
+    return WarpgroupProduct(boxes[0].buffer.type.dtype, here.name_of(s.buffer), *sizes)
+
+
+def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
+    """Print the maps of the operands that the warp groups of a kernel multiply, if they do."""
+    product = next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
+    if product is None:
+        return None
+    left, right = _boxes(product)
+    return Feed(size_hint(right[1].extent), (_tensor_map(here, *left), _tensor_map(here, *right)))
+
+
+def _boxes(loop: Loop) -> Iterator[tuple[Box, Variable]]:
+    """Yield the operands of a product of warp groups, each as boxes of places that a variable counts."""
+    (row, column, term), [s] = perfect_nest([loop])
+    assert isinstance(s, Accumulate)
+    for operand, place in zip(s.scalar.operands, (row, column), strict=True):
+        assert isinstance(operand, Compute)  # a conversion
+        found = box(operand.operands[0], place, term)
+        assert found
+        yield found, place
+
+
+def _tensor_map(here: Expressions, each: Box, place: Variable) -> TensorMap:
+    sizes, strides = (
+        tuple(map(here.size, all)) for all in zip(*((d.size, d.stride) for d in each.dimensions), strict=True)
+    )
+    dtype = each.buffer.type.dtype
+    places = size_hint(place.extent) if each.by_terms else SLICE_BYTES // dtype.itemsize
+    first = here.address(each.buffer, Index((), each.offset))
+    return TensorMap(dtype, first, sizes, strides[1:], places)
+
+
 def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:
     """Print the loop over neighbouring elements that one instruction copies."""
     [s] = statements(loop.body)
@@ -85,5 +142,6 @@ WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.OUTER: outer_products,
     Axis.TENSOR: tile_product,
     Axis.COPY: asynchronous_copy,
+    Axis.WARPGROUP: warpgroup_product,
 }
 """Prints loops of these kinds as one line."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import sysconfig
 from functools import cache
 from pathlib import Path
 
@@ -57,9 +55,3 @@ def sanitized(sanitizer, *arguments, **variables):
     }
     environment = {**os.environ, **options, "LD_PRELOAD": path, **variables}
     return run([sys.executable, "-m", *map(str, arguments)], LIMIT, cwd=ROOT, env=environment)
-
-
-def disassembler():
-    """Find nvdisasm, of CUDA or of PyPI's nvidia-cuda-nvdisasm."""
-    packaged = sorted(Path(sysconfig.get_path("platlib")).glob("nvidia/**/bin/nvdisasm"))
-    return shutil.which("nvdisasm") or next((str(path) for path in packaged), None)

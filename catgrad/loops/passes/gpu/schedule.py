@@ -70,11 +70,14 @@ def _as_block(item: Item) -> Item:
 def privatise(kernel: Kernel, machine: Machine) -> Kernel:
     """Leave out the axes of local arrays along which each thread has its own, and loops over these alone."""
     threads = {loop.variable for loop in loops(kernel.body) if loop.axis.is_concurrent}
-    new: dict[Buffer, Buffer] = {}
+    own: dict[Buffer, set[int]] = {}
     for buffer, indices in (*kernel.writes, *kernel.reads):
         if buffer.space is Space.LOCAL:
-            order = tuple(axis for axis in buffer.order if indices[axis].variable not in threads)
-            new[buffer] = replace(buffer, order=order) if buffer not in new else new[buffer]
+            axes = (axis for axis in buffer.order if indices[axis].variable in threads)
+            own.setdefault(buffer, set()).update(axes)
+    new = {
+        b: replace(b, order=tuple(axis for axis in b.order if axis not in axes)) for b, axes in own.items()
+    }
     return Kernel(_alike(rewritten(kernel.body, Replaced(new)), 0)) if new else kernel
 
 

@@ -9,6 +9,7 @@ from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.warpgroups import elsewhere
 
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
@@ -93,4 +94,4 @@ def _shared_bytes(item: object) -> int:
 
 def _beside(first: Step, second: Step) -> Kernel:
     assert isinstance(first, Kernel) and isinstance(second, Kernel)
-    return Kernel([*first.body, *second.body])
+    return Kernel(elsewhere([*first.body, *second.body]))  # warp groups need blocks of their own

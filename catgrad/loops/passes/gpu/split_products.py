@@ -8,9 +8,9 @@ the product: the optimiser's update of a weight, for one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from catgrad.dims import Dim
+from catgrad.dims import Dim, product
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, perfect_nest
 from catgrad.loops.ir.scalar import Bounds, Buffer
@@ -18,6 +18,7 @@ from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, matrix_product
 from catgrad.loops.passes.gpu.split_sums import in_two_stages, masked
+from catgrad.loops.passes.gpu.thread_tiles import unflat
 from catgrad.loops.passes.gpu.tilings import Tiling
 
 MAX_WAVES = 12
@@ -89,11 +90,25 @@ def _in_parts(step: Step, machine: Machine) -> list[Step]:
     """Split the product of a step, if it is one, into partial sums and their sum."""
     match perfect_nest(step.body) if isinstance(step, Kernel) else None:
         case free, [Reduce() as r]:
+            r = _joined(r)
             found = matrix_product(free, r)
             split = _best(found, free, machine) if found else None
             if split:
                 return split.stages(r, free)
     return [step]
+
+
+def _joined(r: Reduce) -> Reduce:
+    """Join the axes of a sum, of which a range has any length, if what it reads lies as along one axis."""
+    sizes = [v.extent for v in r.axes]
+    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
+        return r
+    whole = Variable(product(tuple(sizes)), r.axes[0].name)
+    scalar = Substituted(unflat(r.axes, index(whole))).scalar(r.scalar)
+    places = (load.buffer.flat(load.indices) for load in scalar.loads())
+    rests = (place - index(whole) * place.coefficient(whole) for place in places)
+    is_one = all(whole not in {*rest.variables()} for rest in rests)
+    return replace(r, scalar=scalar, axes=(whole,)) if is_one else r
 
 
 def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> Split | None:

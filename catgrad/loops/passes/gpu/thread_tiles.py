@@ -40,7 +40,8 @@ class Side:
         self.extent = product(tuple(v.extent for v in variables))
         self.threads, self.own = [v for v, _ in threads], [v for v, _ in own]
         self.width = count((*self.threads, *self.own))
-        self.place = sum((index(v) * weight for v, weight in (*threads, *own)), start=ZERO)
+        self.digits = [*threads, *own]
+        self.place = sum((index(v) * weight for v, weight in self.digits), start=ZERO)
 
     @property
     def index(self) -> Index:

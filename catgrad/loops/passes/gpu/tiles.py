@@ -30,6 +30,7 @@ from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, pr
 from catgrad.loops.passes.gpu.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
 from catgrad.loops.passes.gpu.tilings import Tiling
+from catgrad.loops.passes.gpu.warpgroups import either, exchange, warpgroup_product
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
@@ -107,11 +108,18 @@ class _Tiles(ThreadTiles):
         row_bytes = self.terms.deep * self.factor_dtype.itemsize + TENSOR_PADDING
         most = RING_BYTES // ((self.rows.width + self.columns.width) * row_bytes)
         self.ring = Ring(Slices(depth), self.terms.deep, min(STAGES, most))
-        self.operands = [self._operand(found.left, self.rows), self._operand(found.right, self.columns)]
+        factors = [narrowed(f, self.factor_dtype) or f for f in (found.left, found.right)]
+        self.sides = self.rows, self.columns
+        self.operands = list(map(self._operand, factors, self.sides))
         self.sums = self.registers("sums", self.each)
+        axes = (*self.threads, *self.each)
+        self.by_warpgroups = (
+            warpgroup_product(self.sums, axes, factors, self.sides, self.terms)
+            if machine.warpgroups and self.on_tensor_cores
+            else None
+        )
 
     def _operand(self, factor: Scalar, side: Side) -> Operand:
-        factor = narrowed(factor, self.factor_dtype) or factor
         by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)
         if not self.on_tensor_cores:
             return Operand(factor, side, self.terms, by_terms, PADDING, across=by_terms)
@@ -123,6 +131,7 @@ class _Tiles(ThreadTiles):
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
         through = self._through_ring() if self.on_tensor_cores else self._slices()
+        through = [either(self.by_warpgroups, through)] if self.by_warpgroups else through
         return self._grid([begin, *through, self._end()])
 
     def _grid(self, body: list[Item]) -> Loop:
@@ -148,21 +157,24 @@ class _Tiles(ThreadTiles):
 
     def _multiply(self, stage: Index = ZERO) -> Item:
         """Add the product of both tiles of a stage: outer products of their columns and rows."""
-        k, sides = Variable(self.terms.deep, "k"), (self.rows, self.columns)
+        k = Variable(self.terms.deep, "k")
         factors = [
             converted(Load(o.tile, o.at(o.side.place, index(k), stage)), self.dtype) for o in self.operands
         ]
-        return self.of_threads([self.add_outer_products(k, self.axis, self.sums, sides, factors)])
+        return self.of_threads([self.add_outer_products(k, self.axis, self.sums, self.sides, factors)])
 
     def _end(self) -> Item:
         """Compute the epilogue of each element that there is."""
-        r, sides = self.product.reduce, (self.rows, self.columns)
-        values = {v: i for side in sides for v, i in side.values(side.place).items()}
+        r, digits = self.product.reduce, exchange(self.sides) if self.by_warpgroups else {}
+        places = [side.place.substitute(digits) for side in self.sides]
+        values = {
+            v: i for side, at in zip(self.sides, places, strict=True) for v, i in side.values(at).items()
+        }
         result = converted(self.own(self.sums, self.each), r.buffer.type.dtype)
         store = Store(r.buffer, r.indices, result)
         body = rewritten([store, *self.epilogue], Substituted(values))
-        for side in reversed(sides):
-            body = unrolled(side.own, body, side.within(side.place))
+        for side, at in reversed([*zip(self.sides, places, strict=True)]):
+            body = unrolled(side.own, body, side.within(at))
         return self.of_threads(body)
 
 

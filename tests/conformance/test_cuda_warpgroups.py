@@ -1,0 +1,274 @@
+"""Products of warp groups in emitted CUDA: all majors, tails and batches; faults; messages of ptxas; SASS.
+
+Factors are small whole numbers, so that sums are exact, and results have the bits of NumPy's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from catgrad.backends.cuda.tools import simulating
+from catgrad.examples import char_gpt
+
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
+from catgrad.errors import ToolError
+from catgrad.loops.passes.gpu import tilings
+from catgrad.tools import run
+from tests.conformance.c_models import classes
+from tests.targets import cannot, emit
+from tests.unit.cuda.build import LIMIT
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, NVCC, compiled, kernels, require_clean
+
+MISSING = cannot("cuda")
+NEEDS_DEVICE = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
+NEEDS_SIMULATOR = pytest.mark.skipif(not simulating(), reason="only the simulator has several architectures")
+ARCHITECTURES = ("sm_80", "sm_90a")
+ORDERS = ("forward", "backward", "random:1")
+ROWS = 136
+"""Rows and terms that are symbols."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of arrays of small whole numbers, and the products of warp groups in it."""
+
+    function: object
+    shapes: tuple[tuple[int | Dim, ...], ...]
+    products: int = 1
+
+    def arrays(self, dtype):
+        rng = np.random.default_rng(len(self.shapes[0]))
+        shapes = (NdArrayType(shape, dtype).substitute({"n": ROWS}).shape for shape in self.shapes)
+        return [rng.integers(-2, 3, shape).astype(dtype.numpy) for shape in shapes]
+
+
+def transposed(x):
+    return x.T if isinstance(x, np.ndarray) else ops.transpose(x)
+
+
+def product(is_left_transposed, is_right_transposed):
+    def function(x, w):
+        return (transposed(x) if is_left_transposed else x) @ (transposed(w) if is_right_transposed else w)
+
+    return function
+
+
+def sized(m, k, n, left, right):
+    return Case(product(left, right), ((k, m) if left else (m, k), (n, k) if right else (k, n)))
+
+
+def drawn():
+    """Draw sizes of all majors; rows in memory have multiples of 16 bytes."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        left, right = bool(number & 1), bool(number & 2)
+        m, k, n = (int(size) for size in rng.integers(9, 40, 3) * 8)
+        m, n = m + (0 if left else int(rng.integers(8))), n + (0 if not right else int(rng.integers(8)))
+        yield f"drawn_{number}", sized(max(m, 72), k, max(n, 40), left, right)
+
+
+def majors(x, w, dy):
+    return x @ w, dy @ transposed(w), transposed(x) @ dy
+
+
+def chain(x, w, v):
+    return x @ w @ v
+
+
+CASES = {
+    **dict(drawn()),
+    "batch": Case(lambda x, w: x @ w, ((3, 128, 72), (3, 72, 64))),
+    "windows": Case(lambda x, w: x @ w, ((2, 136, 40), (40, 256))),
+    "symbolic_rows": Case(lambda x, w: x @ w, ((Dim("n"), 2, 40), (40, 64))),
+    "symbolic_terms": Case(product(True, False), ((Dim("n"), 128), (Dim("n"), 64))),
+    "padded": Case(chain, ((128, 64), (64, 133), (133, 64)), 1),
+    "long": sized(128, 64 * 9 - 8, 256, True, False),
+    "majors": Case(majors, ((136, 72), (72, 264), (136, 264)), 3),
+}
+
+
+@cache
+def emitted(dtype):
+    terms = {
+        name: build(case.function, [NdArrayType(shape, dtype) for shape in case.shapes])
+        for name, case in CASES.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tilings, "MULTIPROCESSORS", 1)
+        patch.setattr(tilings, "OVERHEAD", 100)
+        return emit(Functions(terms, "products"), "cuda")
+
+
+@cache
+def loaded(dtype):
+    return emitted(dtype).load()()
+
+
+def results(program, name, arrays):
+    found = getattr(program, name)(*arrays)
+    return [np.asarray(x) for x in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+@NEEDS_SIMULATOR
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16])
+def test_products_are_exact_on_both_architectures(dtype, architecture, order, monkeypatch):
+    monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+    monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+    for name, case in CASES.items():
+        arrays = case.arrays(dtype)
+        wanted = case.function(*(x.astype(np.float64) for x in arrays))
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for found, each in zip(results(loaded(dtype), name, arrays), wanted, strict=True):
+            np.testing.assert_array_equal(found, each.astype(dtype.numpy), name)
+
+
+@NEEDS_DEVICE
+def test_a_sum_of_no_terms_is_zero():
+    x, w = np.zeros((0, 128), Dtype.bfloat16.numpy), np.zeros((0, 64), Dtype.bfloat16.numpy)
+    [found] = results(loaded(Dtype.bfloat16), "symbolic_terms", [x, w])
+    np.testing.assert_array_equal(found.astype(np.float32), np.zeros((128, 64), np.float32))
+
+
+@NEEDS_DEVICE
+def test_repeated_products_have_equal_bits():
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype(Dtype.bfloat16.numpy) for s in CASES["majors"].shapes]
+    first, second = (results(loaded(Dtype.bfloat16), "majors", arrays) for _ in range(2))
+    for x, y in zip(first, second, strict=True):
+        np.testing.assert_array_equal(x.view(np.uint16), y.view(np.uint16))
+
+
+@NEEDS_SIMULATOR
+def test_steps_of_a_gpt_in_mixed_precision_have_equal_losses_on_both_architectures(monkeypatch):
+    monkeypatch.setattr(tilings, "MULTIPROCESSORS", 1)
+    model = char_gpt.gpt(64, 4, depth=2, width=64, heads=2, context=32)
+    task = Task(model, char_gpt.optimiser(10), losses.cross_entropy, "text", classes(4, 32))
+    artifact = emit(mixed_precision(task), "cuda")
+    assert str(artifact.files["text.cu"]).count("const fed_tiles<") > 8
+    program, found = artifact.load()(), []
+    x, y = np.random.default_rng(0).integers(0, 64, (2, 4, 32))
+    for architecture in ARCHITECTURES:
+        monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+        learner = program.learner(seed=0)
+        found.append([float(learner.step(x, y)) for _ in range(3)])
+    assert found[0] == found[1] and found[0][0] > found[0][-1]
+
+
+def test_all_large_products_have_a_version_for_warp_groups():
+    text = str(emitted(Dtype.bfloat16).files["products.cu"])
+    assert text.count("const fed_tiles<") == sum(case.products for case in CASES.values())
+
+
+FULL = "fed.full() + stage, slice / Tiles::stages % 2)"
+EMPTY = "        wait_for_phase(fed.empty() + stage, slice / Tiles::stages % 2 ^ 1);\n"
+RELEASED = "slice > 0) {\n            arrive_at_barrier(fed.empty() + (slice - 1)"
+FAULTS = {
+    "the other parity": (FULL, FULL.replace("% 2", "% 2 ^ 1")),
+    "no wait for a stage": (EMPTY, ""),
+    "a stage released early": (
+        RELEASED,
+        RELEASED.replace("slice > 0", "true").replace("(slice - 1)", "slice"),
+    ),
+    "a stage of one consumer": ("init_barrier(fed.empty() + i, 2)", "init_barrier(fed.empty() + i, 1)"),
+    "fewer bytes": ("fed.full() + stage, Tiles::bytes)", "fed.full() + stage, 16384)"),
+    "no fence": ("        fence_products();\n", ""),
+    "no last wait": ("    wait_for_products<0>();\n", ""),
+    "too many registers": ("raise_registers<232>", "raise_registers<240>"),
+    "slices that overlap": ("y + slice * 64, z", "y + slice * 32, z"),
+    "another offset": ("right_by_terms ? 16 : 8192", "right_by_terms ? 16 : 1024"),
+    "rows of the other consumer": ("threadIdx.x / 128 * 8192", "(1 - threadIdx.x / 128) * 8192"),
+}
+"""Changes of the functions of the runtime that multiply by warp groups."""
+
+
+@cache
+def alone():
+    types = [NdArrayType(shape, Dtype.bfloat16) for shape in CASES["long"].shapes]
+    terms = {"long": build(CASES["long"].function, types)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tilings, "MULTIPROCESSORS", 1)
+        return emit(Functions(terms, "products"), "cuda")
+
+
+@NEEDS_SIMULATOR
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault):
+    files = {name: str(text) for name, text in alone().files.items()}
+    old, new = FAULTS[fault]
+    assert files["products_runtime.cuh"].count(old) == 1
+    files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(old, new)
+    assert is_right(alone()) and not is_right(replace(alone(), files=files))
+
+
+def is_right(artifact):
+    """Tell whether a library computes a product without an error."""
+    arrays = CASES["long"].arrays(Dtype.bfloat16)
+    x, w = (each.astype(np.float64) for each in arrays)
+    try:
+        [found] = results(artifact.load()(), "long", arrays)
+    except ToolError:
+        return False
+    return np.array_equal(found, (x.T @ w).astype(found.dtype))
+
+
+@NEEDS_SIMULATOR
+def test_an_operand_that_cannot_be_mapped_is_an_error():
+    files = {name: str(text) for name, text in alone().files.items()}
+    encoded = "(cuuint64_t)x.strides[i] * 2"
+    files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(encoded, encoded + " + 4")
+    program = replace(alone(), files=files).load()()
+    with pytest.raises(ToolError, match="must"):
+        program.long(*CASES["long"].arrays(Dtype.bfloat16))
+
+
+# ---- nvcc
+
+
+@cache
+def written(folder):
+    emitted(Dtype.bfloat16).write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("warpgroups"))
+
+
+@NEEDS_NVCC
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
+@pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
+def test_ptxas_serialises_and_spills_nothing(architecture, options, folder):
+    messages = compiled("products.cu", folder, f"-arch={architecture}", *options)
+    require_clean(messages, len(CASES))
+
+
+@NEEDS_NVCC
+def test_one_library_has_code_for_several_gpus(folder):
+    generated = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in ("80", "90a")]
+    done = run([*NVCC, *generated, "-fatbin", "-o", "products.fatbin", "products.cu"], LIMIT, cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+@NEEDS_NVCC
+@NEEDS_NVDISASM
+def test_kernels_for_sm_90a_multiply_by_warp_groups_alone(folder):
+    """Each has a loop of four products, of 64 rows and all columns, and the producer copies by TMA."""
+    compiled("products.cu", folder, "-arch=sm_90a")
+    code = {name: text for name, text in kernels(folder / "products.cubin").items() if "operand_maps" in name}
+    assert len(code) == sum(case.products for case in CASES.values())
+    for text in code.values():
+        products = re.findall(r"HGMMA\.64x(\d+)x16\.F32\.BF16", text)
+        assert len(products) == 4 and len({*products}) == 1
+        assert text.count("WARPGROUP.DEPBAR.LE gsb0") == 2
+        assert text.count("USETMAXREG") == (2 if products[0] == "256" else 0)
+        most = max(map(int, re.findall(r"\bR(\d+)\b", text)))
+        assert most < (232 if products[0] == "256" else 112)
+        assert "UTMALDG.4D" in text
+        assert not re.search(r"\b(LDL|STL|HMMA|LDGSTS)\b", text)
