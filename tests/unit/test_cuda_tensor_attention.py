@@ -27,8 +27,9 @@ from catgrad.testing import draw_arrays
 from catgrad.types import widened
 from tests.kernels import prepared
 from tests.targets import UNSHRUNK
+from tests.unit.cuda import nvcc
 from tests.unit.cuda.build import NEEDS_CXX, ORDERS
-from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, kernels, require_clean
 
 CUDA = get_backend("cuda")
 B, T, S = Dim("b"), Dim("t"), Dim("s")
@@ -206,7 +207,7 @@ def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spill
 ):
     terms = {f"f{d}": attention((8,), 512, 512, d, d, True, dtype=DTYPES[kind][0]) for d in (32, 64, 128)}
     emitted(terms, kind).write(tmp_path)
-    require_clean(compiled("attention.cu", tmp_path, f"-arch={architecture}"), 9)
+    require_clean(nvcc.compiled("attention.cu", tmp_path, f"-arch={architecture}"), 9)
     found = kernels(tmp_path / "attention.cubin")
     attending = [kernel for name, kernel in found.items() if "inner_products" not in name]
     assert len(attending) == 9
