@@ -97,7 +97,7 @@ class _Import:
 
     def __init__(self, export: Export) -> None:
         self.program, self.size = export.decomposed(), export.axes.size
-        self.assumed = tuple(export.axes.assumptions(export.inputs))
+        self.assumed = export.assumptions()
         nodes = self.program.graph.nodes
         short = next((str(node.target) for node in nodes if is_short(node.meta.get("val"))), "")
         require(not short, "integers must have 32 or 64 bits", f"those of {short} have fewer", EAGERLY)

@@ -1,14 +1,16 @@
-"""Export a module to a graph of operations, by `torch.export`."""
+"""Export a module to a graph of operations, by `torch.export`, or by `make_fx` what that refuses."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from catgrad.errors import ToolError
+from catgrad.dims import Dim
+from catgrad.errors import ToolError, UnsupportedOp
 from catgrad.frontends.torch.axes import Axes, Dynamic
 from catgrad.frontends.torch.decomposition import decomposed
 from catgrad.frontends.torch.own_gradients import refused
@@ -37,6 +39,7 @@ class Export:
         check_module(module, inputs)
         self._torch, self.module, self.train = torch, module, train
         self.axes = Axes(dynamic, argument_names(module, len(inputs)), inputs)
+        self._assumed: list[tuple[Dim, int]] = []
         self._whole = self._export()
 
     def decomposed(self) -> Any:
@@ -52,6 +55,10 @@ class Export:
         self.axes.read(self.inputs, self._whole.graph)
         return program
 
+    def assumptions(self) -> tuple[tuple[Dim, int], ...]:
+        """Return sizes and their least values, as the module assumes them. Raises: as `Axes.assumptions`"""
+        return tuple(dict.fromkeys([*self._assumed, *self.axes.assumptions(self.inputs)]))
+
     def _dynamic_shapes(self) -> Any:
         """Return the symbolic axes by arguments of forward, of which *args are one."""
         each, (names, rest) = self.axes.specification, _positional(self.module)
@@ -65,16 +72,46 @@ class Export:
         with _mode(self.module, self.train), restored(self.module), traceable(), quiet():
             try:
                 with refused(self.module):
-                    program = self._torch.export.export(
-                        self.module,
-                        self.axes.inputs,
-                        strict=False,
-                        dynamic_shapes=self._dynamic_shapes(),
-                    )
+                    program = self._traced()
             except Exception as error:
                 raise refusal(error, self.module, self.axes.inputs) from error
             check_repeatable(self.module, self.axes.inputs)
             return program
+
+    def _traced(self) -> Any:
+        """Trace by torch.export, or by make_fx what that refuses. Raises: the first error if both fail"""
+        try:
+            return self._by_export(self.module)
+        except UnsupportedOp:  # the module defines gradients of its own
+            raise
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                return self._by_make_fx()
+            raise error
+
+    def _by_export(self, module: Any) -> Any:
+        shapes = self._dynamic_shapes()
+        program = self._torch.export.export(module, self.axes.inputs, strict=False, dynamic_shapes=shapes)
+        strange = [node.name for node in program.graph.nodes if _is_transform(node.target)]
+        if strange:
+            raise NotImplementedError(f"functorch: {', '.join(strange)}")
+        return program
+
+    def _by_make_fx(self) -> Any:
+        """Export the replay of a trace below autograd, which has guards of its own."""
+        from catgrad.frontends.torch.below_autograd import replayed  # it needs PyTorch
+
+        module, values, graph = replayed(self.module, self.axes.inputs, self.axes.wanted)
+        axes = copy.copy(self.axes)
+        axes.sizes = {}
+        axes.read(values, graph)
+        self._assumed = list(axes.assumptions(values))
+        return self._by_export(module)
+
+
+def _is_transform(target: Any) -> bool:
+    """Return whether a node is no operation, but a step of a transform of functions, such as torch.vmap."""
+    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 
 
 def argument_names(module: Any, count: int) -> list[str]:

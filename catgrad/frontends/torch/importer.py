@@ -44,7 +44,7 @@ class Importer:
         self.inputs = {
             spec.arg.name: self._type(spec.arg.name) for spec in self.specs if spec.kind.name == "USER_INPUT"
         }
-        self.assumed = tuple(self.axes.assumptions(export.inputs))
+        self.assumed = export.assumptions()
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
         self.variables: dict[str, Any] = {}

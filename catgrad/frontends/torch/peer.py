@@ -85,9 +85,12 @@ class Peer:
         import torch
 
         modes = [(each, each.training) for each in self.module.modules()]
+        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
         self.module.eval()
         with torch.no_grad():
             outputs = _leaves(self.module(*(self._tensor(x, device) for x in inputs)))
+            for buffer, value in kept:  # a prediction keeps no change
+                buffer.copy_(value)
         for each, mode in modes:
             each.training = mode
         return named_outputs(outputs)
