@@ -11,6 +11,7 @@ import contextlib
 import copy
 import inspect
 import operator
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,8 @@ def _replay(module: Any, graph: Any) -> Any:
             return torch.fx.Interpreter(graph).run({name: arrays[name] for name in names}, inputs)
 
     forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
-    vars(new)["forward"] = forward
+    no_hooks = {name: OrderedDict() for name in vars(new) if name.endswith(("forward_hooks", "forward_pre_hooks"))}
+    vars(new).update(forward=forward, **no_hooks)  # the trace has what hooks compute
     return new
 
 

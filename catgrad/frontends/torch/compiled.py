@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from catgrad.backend import Artifact, Backend
-from catgrad.errors import OptionError
+from catgrad.errors import CatgradWarning, OptionError, UnsupportedOp
 from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.criteria import criterion, described
 from catgrad.frontends.torch.differences import Replay
 from catgrad.frontends.torch.export import argument_names
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.optimisers import continued
+from catgrad.frontends.torch.registry import FIX
 from catgrad.frontends.torch.replay import replay
 from catgrad.frontends.torch.targets import split_dynamic, target_types
 from catgrad.learn.compile import emit_by_default
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import EMITTED, LEARNER, Task
 from catgrad.types import as_numpy, widened
+
+BATCH = ("batch",)
+"""The symbolic axes that are tried first: the leading one of all inputs."""
 
 
 class ModuleLearner:
@@ -102,7 +108,7 @@ def compile_module(
     functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
-    dynamic: Dynamic = ("batch",),
+    dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
     targets: Any = None,
@@ -117,8 +123,8 @@ def compile_module(
     is that of the learning rate, or several; it makes one step for each step of the learner. `loss` is one of
     `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
     examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
-    all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, those of `targets` too,
-    or `()` fixes all, for targets that need it. `train=False` imports evaluation mode. Parameters whose names
+    all inputs is symbolic, so that any batch can be trained on, or fixed, with a CatgradWarning, for a module
+    that fixes it; `dynamic` names more, those of `targets` too, or `()` fixes all, for targets that need it. `train=False` imports evaluation mode. Parameters whose names
     match none of `trainable`, patterns as in a shell, are constants. `functions` are those to emit, as for
     `emit`; by default those that learners call. `options` are those of the target.
 
@@ -160,7 +166,7 @@ def emit_module(
     functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
-    dynamic: Dynamic = ("batch",),
+    dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
     targets: Any = None,
@@ -189,7 +195,7 @@ def module_task(
     loss: Any,
     *,
     scheduler: Any = None,
-    dynamic: Dynamic = ("batch",),
+    dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
     targets: Any = None,
@@ -199,6 +205,33 @@ def module_task(
 
     Raises: as `compile_module`
     """
+    task = partial(
+        _task, module, example_inputs, optimizer, loss, scheduler, train, trainable, targets, name
+    )  # fmt: skip
+    if dynamic is not None:
+        return task(dynamic)
+    try:
+        return task(BATCH)
+    except UnsupportedOp as error:
+        if error.do != FIX:
+            raise
+        found = task(())
+        warnings.warn(f"the size of the batch is fixed: {error}", CatgradWarning, stacklevel=2)
+        return found
+
+
+def _task(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    scheduler: Any,
+    train: bool,
+    trainable: str | Sequence[str],
+    targets: Any,
+    name: str,
+    dynamic: Dynamic,
+) -> tuple[Imported, Task, Mapping[str, Any]]:
     inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
     imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)

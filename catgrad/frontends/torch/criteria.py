@@ -8,6 +8,7 @@ from typing import Any
 from catgrad.dims import Dim
 from catgrad.errors import OptionError, UnsupportedOp
 from catgrad.frontends.torch.imported import from_torch
+from catgrad.frontends.torch.registry import FIX
 from catgrad.frontends.torch.targets import Types
 from catgrad.frontends.torch.tensors import example, example_sizes
 from catgrad.learn.checks import Loss
@@ -43,7 +44,7 @@ def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, T
         except UnsupportedOp as error:
             refusals.append(error)
     refusal = refusals[0]
-    if targets is None:
+    if targets is None and refusal.do != FIX:
         refusal.do = "pass examples of its targets, compile_module(..., targets=(y,))"
     raise refusal
 

@@ -29,6 +29,18 @@ NEW_RESULTS = {
 """Composite operations whose results never share storage with their arguments."""
 
 
+RETURN_ARGUMENTS = {
+    f"aten.{name}"
+    for name in (
+        "alpha_dropout.default", "atleast_1d.default", "atleast_2d.default", "atleast_3d.default",
+        "contiguous.default", "dropout.default", "feature_alpha_dropout.default", "feature_dropout.default",
+        "flatten.using_ints", "positive.default", "resolve_conj.default", "resolve_neg.default",
+        "to.device", "to.dtype", "to.dtype_layout", "to.other", "type_as.default",
+    )
+}  # fmt: skip
+"""Composite operations that return their very argument, with its gradient, where they change nothing."""
+
+
 def decomposed(program: Any) -> Any:
     """Decompose the operations that the front end does not translate, as far as PyTorch can.
 
@@ -37,6 +49,7 @@ def decomposed(program: Any) -> Any:
     """
     import torch
 
+    _pass_arguments(program)
     check_updates(program, _is_new)
     _detach_without_gradient(program, torch.ops.aten.detach.default)
     _inline_grad_modes(program)
@@ -71,6 +84,36 @@ def _is_translated(node: Any) -> bool:
     return translation(node.target, reads_complex(node)) is not None and (
         condition is None or condition(*node.args, **node.kwargs)
     )
+
+
+def _pass_arguments(program: Any) -> None:
+    """Replace results of a block that are an argument of it: under torch.no_grad() they keep the gradient.
+
+    A trace knows an array by its last name, so later reads of a parameter may read such a result.
+    """
+    for node in program.graph.nodes:
+        if str(node.target) != GRAD_MODE:
+            continue
+        inner = operator.attrgetter(node.args[1].target)(program.graph_module).graph
+        arguments = dict(
+            zip((each for each in inner.nodes if each.op == "placeholder"), node.args[2:], strict=True)
+        )
+        results = inner.output_node().args[0]
+        for part in list(node.users):
+            result = results[part.args[1]]
+            while _returns_argument(result):
+                result = result.args[0]
+            if result in arguments:
+                _replace(program, part, arguments[result])
+
+
+def _returns_argument(node: Any) -> bool:
+    """Return whether the result of an operation is its argument itself."""
+    if str(getattr(node, "target", "")) not in RETURN_ARGUMENTS:
+        return False
+    y, x = node.meta["val"], node.args[0].meta["val"]
+    is_drawn = str(node.target) in DROPOUTS and node.args[1] and node.args[2]
+    return not is_drawn and (y.shape, y.dtype, y.stride()) == (x.shape, x.dtype, x.stride())
 
 
 def _detach_without_gradient(program: Any, detach: Any) -> None:

@@ -102,7 +102,7 @@ class Walk:
             raise UnsupportedOp(
                 "the front end must support all operations of a module",
                 f"it lacks {len(listed)}: {'; '.join(listed)}",
-                DO,
+                FIX if any(error.do == FIX for error in self.refusals) else DO,
             )
 
     def _call(self, node: Any, values: dict[Any, Any]) -> Any:
@@ -121,7 +121,7 @@ class Walk:
             return None  # an assumption about sizes, which the import reads from torch.export's guards
         if isinstance(node.meta.get("val"), torch.SymFloat):
             raise UnsupportedOp(
-                "numbers must not depend on a symbolic axis", "this one does", "leave it out of `dynamic`"
+                "numbers must not depend on a symbolic axis", "this one does", FIX
             )
         if node.target is torch.ops.higher_order.with_effects:
             return (TOKEN, None)  # a check of values, such as that of torch.linalg.inv
