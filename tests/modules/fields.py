@@ -79,7 +79,10 @@ class KANLayer(nn.Module):
         super().__init__()
         h, self.k = 2 / grid, k
         self.register_buffer("grid", (torch.arange(-k, grid + k + 1) * h - 1).expand(n, -1).contiguous())
-        self.base, self.spline = nn.Parameter(torch.randn(m, n) * 0.3), nn.Parameter(torch.randn(m, n, grid + k) * 0.1)
+        self.base, self.spline = (
+            nn.Parameter(torch.randn(m, n) * 0.3),
+            nn.Parameter(torch.randn(m, n, grid + k) * 0.1),
+        )
 
     def bases(self, x):
         x, grid = x.unsqueeze(-1), self.grid
@@ -90,7 +93,9 @@ class KANLayer(nn.Module):
         return b.contiguous()
 
     def forward(self, x):
-        return F.linear(F.silu(x), self.base) + F.linear(self.bases(x).view(x.size(0), -1), self.spline.view(self.spline.size(0), -1))
+        return F.linear(F.silu(x), self.base) + F.linear(
+            self.bases(x).view(x.size(0), -1), self.spline.view(self.spline.size(0), -1)
+        )
 
 
 @module("neural ODE", real("n", 2), real("n", 2))
@@ -158,7 +163,11 @@ class Hamiltonian(nn.Module):
 class FourierOperator(nn.Module):
     def __init__(self, width=3, modes=3):
         super().__init__()
-        self.lift, self.w, self.project = nn.Conv1d(2, width, 1), nn.Conv1d(width, width, 1), nn.Conv1d(width, 1, 1)
+        self.lift, self.w, self.project = (
+            nn.Conv1d(2, width, 1),
+            nn.Conv1d(width, width, 1),
+            nn.Conv1d(width, 1, 1),
+        )
         self.re, self.im = (nn.Parameter(torch.randn(width, width, modes) * 0.3) for _ in range(2))
         self.modes = modes
 
@@ -175,7 +184,10 @@ class FourierOperator(nn.Module):
 class DeepONet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.branch, self.trunk = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5)), nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 5))
+        self.branch, self.trunk = (
+            nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5)),
+            nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 5)),
+        )
         self.b = nn.parameter.Parameter(torch.tensor(0.0))
 
     def forward(self, u, y):
@@ -220,4 +232,6 @@ class GaussianProcess(nn.Module):
         K = torch.exp(-0.5 * d.pow(2).sum(-1)) + self.log_noise.exp() * torch.eye(x.size(0))
         L = torch.linalg.cholesky(K)
         alpha = torch.cholesky_solve(y.unsqueeze(-1), L)
-        return 0.5 * (y @ alpha.squeeze(-1)) + L.diagonal().log().sum() + 0.5 * x.size(0) * math.log(2 * math.pi)
+        return (
+            0.5 * (y @ alpha.squeeze(-1)) + L.diagonal().log().sum() + 0.5 * x.size(0) * math.log(2 * math.pi)
+        )

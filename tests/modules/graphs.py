@@ -46,7 +46,7 @@ class GAT(nn.Module):
 
     def forward(self, x, adj):
         outs = []
-        for W, a in zip(self.W, self.a):
+        for W, a in zip(self.W, self.a, strict=False):
             h = W(x)
             e = F.leaky_relu(h @ a[:2] + (h @ a[2:]).transpose(1, 2), 0.2)
             attention = torch.where(adj > 0, e, -9e15 * torch.ones_like(e))
@@ -58,13 +58,19 @@ class GAT(nn.Module):
 class EdgeGAT(nn.Module):
     def __init__(self):
         super().__init__()
-        self.lin, self.src, self.dst = nn.Linear(5, 4), nn.Parameter(torch.randn(4)), nn.Parameter(torch.randn(4))
+        self.lin, self.src, self.dst = (
+            nn.Linear(5, 4),
+            nn.Parameter(torch.randn(4)),
+            nn.Parameter(torch.randn(4)),
+        )
 
     def forward(self, x, edge_index):
         source, target = edge_index
         h = self.lin(x)
         score = F.leaky_relu((h * self.src).sum(-1)[source] + (h * self.dst).sum(-1)[target], 0.2)
-        top = torch.full((x.size(0),), -1e9).scatter_reduce(0, target, score, reduce="amax", include_self=True)
+        top = torch.full((x.size(0),), -1e9).scatter_reduce(
+            0, target, score, reduce="amax", include_self=True
+        )
         weight = (score - top[target]).exp()
         total = torch.zeros(x.size(0)).scatter_add_(0, target, weight)
         weight = weight / (total[target] + 1e-16)
@@ -122,7 +128,14 @@ class DeepSets(nn.Module):
         return self.rho((self.phi(x) * mask[..., None]).sum(dim=1))
 
 
-@module("PointNet", real("n", 3, 10), whole(3, "n"), lambda y, T, t: F.nll_loss(y, t) + 1e-3 * torch.norm(torch.eye(3)[None] - T @ T.transpose(2, 1), dim=(1, 2)).mean())
+@module(
+    "PointNet",
+    real("n", 3, 10),
+    whole(3, "n"),
+    lambda y, T, t: (
+        F.nll_loss(y, t) + 1e-3 * torch.norm(torch.eye(3)[None] - T @ T.transpose(2, 1), dim=(1, 2)).mean()
+    ),
+)
 class PointNet(nn.Module):
     def __init__(self):
         super().__init__()
@@ -142,7 +155,10 @@ class PointNet(nn.Module):
 class EdgeConv(nn.Module):
     def __init__(self, k=3):
         super().__init__()
-        self.k, self.conv = k, nn.Sequential(nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4), nn.LeakyReLU(0.2))
+        self.k, self.conv = (
+            k,
+            nn.Sequential(nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4), nn.LeakyReLU(0.2)),
+        )
 
     def forward(self, x):
         n, c, points = x.size()
@@ -167,7 +183,9 @@ class Equivariant(nn.Module):
     def forward(self, x, h):
         difference = x.unsqueeze(2) - x.unsqueeze(1)
         distance = difference.pow(2).sum(-1, keepdim=True)
-        pairs = torch.cat([h.unsqueeze(2).expand(-1, -1, 4, -1), h.unsqueeze(1).expand(-1, 4, -1, -1), distance], -1)
+        pairs = torch.cat(
+            [h.unsqueeze(2).expand(-1, -1, 4, -1), h.unsqueeze(1).expand(-1, 4, -1, -1), distance], -1
+        )
         m = self.edge(pairs) * (1 - torch.eye(4)).view(1, 4, 4, 1)
         moved = x + (difference / (distance.sqrt() + 1) * self.coordinate(m)).mean(2)
         return moved + self.node(torch.cat([h, m.sum(2)], -1))
@@ -181,7 +199,9 @@ class TransE(nn.Module):
 
     def distance(self, triples):
         h, r, t = triples[:, 0], triples[:, 1], triples[:, 2]
-        return (F.normalize(self.entities(h), dim=-1) + self.relations(r) - F.normalize(self.entities(t), dim=-1)).norm(p=1, dim=1)
+        return (
+            F.normalize(self.entities(h), dim=-1) + self.relations(r) - F.normalize(self.entities(t), dim=-1)
+        ).norm(p=1, dim=1)
 
     def forward(self, positive, negative):
         good, bad = self.distance(positive), self.distance(negative)

@@ -20,7 +20,8 @@ from catgrad.terms.state import DRAWS  # noqa: E402
 from tests.modules.records import MODULES, SIZES  # noqa: E402
 
 TOPICS = (
-    "vision", "generative", "attention", "sequences", "graphs", "representations", "fields", "decisions",
+    "vision", "images", "generative", "samplers", "attention", "latents", "sequences", "alignments", "graphs",
+    "representations", "margins", "fields", "decisions", "layers",
 )  # fmt: skip
 """The files with modules."""
 
@@ -60,7 +61,7 @@ def outcome(name):
 
 
 def compiled(record, is_quiet=False):
-    """Compile a module with its weights drawn from a seed; return whether the size of the batch is fixed too."""
+    """Compile a module with weights drawn from a seed; also return whether the size of the batch is fixed."""
     torch.manual_seed(0)
     module = record.make()
     if is_quiet:

@@ -11,7 +11,7 @@ from catgrad.frontends.torch.convolutions import convolution
 from catgrad.frontends.torch.creation import arange, full, to
 from catgrad.frontends.torch.images import Numbers, each
 from catgrad.frontends.torch.normalisation import batch_norm
-from catgrad.frontends.torch.operands import axes_of, dtype_from, spread
+from catgrad.frontends.torch.operands import axes_of, common_shape, dtype_from, spread
 from catgrad.frontends.torch.parts import concat, every, pad, split
 from catgrad.frontends.torch.reductions import log_softmax, softmax
 from catgrad.frontends.torch.registry import REGISTRY, composite
@@ -25,6 +25,7 @@ composite("reshape.default")(view)
 composite("relu6.default")(lambda x: hardtanh(x, 0, 6))
 composite("contiguous.default", "lift_fresh_copy.default")(lambda x: x)
 composite("expand_as.default")(lambda x, other: spread(x, other.shape))
+composite("mT.default", "matrix_H.default")(ops.transpose)
 composite("type_as.default")(lambda x, other: ops.cast(x, other.dtype))
 composite("softmax.int")(lambda x, dim, dtype=None: softmax(to(x, dtype), dim))
 composite("log_softmax.int")(lambda x, dim, dtype=None: log_softmax(to(x, dtype), dim))
@@ -32,6 +33,13 @@ composite("arange.default")(lambda end, dtype=None: arange(0, end, 1, dtype))
 composite("arange.start")(lambda start, end, dtype=None: arange(start, end, 1, dtype))
 composite("ones.default")(lambda size, dtype=None: full(size, 1.0, dtype))
 composite("zeros.default")(lambda size, dtype=None: full(size, 0.0, dtype))
+
+
+@composite("broadcast_tensors.default")
+def broadcast(arrays: list[Any]) -> list[Any]:
+    """Broadcast arrays to their common shape."""
+    shape = common_shape(*(x.shape for x in arrays))
+    return [spread(x, shape) for x in arrays]
 
 
 @composite("to.dtype", "to.dtype_layout")

@@ -7,7 +7,8 @@ from typing import Any
 
 from catgrad.dims import Dim
 from catgrad.errors import OptionError, UnsupportedOp
-from catgrad.frontends.torch.imported import from_torch
+from catgrad.frontends.torch.export import Export
+from catgrad.frontends.torch.importer import Importer
 from catgrad.frontends.torch.registry import FIX
 from catgrad.frontends.torch.targets import Types
 from catgrad.frontends.torch.tensors import example, example_sizes
@@ -58,16 +59,18 @@ def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
     sizes = example_sizes(types)
     examples = [example(type, sizes) for type in types]
     dynamic = {f"arrays_{k}": [_symbolic(size) for size in type.shape] for k, type in enumerate(types)}
-    imported = from_torch(wrapped, *examples, train=True, dynamic=dynamic)
-    if imported.parameters:
+    trained = {name: name for name, p in wrapped.named_parameters() if p.requires_grad}
+    importer = Importer(Export(wrapped, examples, True, dynamic), trained)
+    model = importer.model()
+    if importer.parameters:
         raise OptionError(
             "a loss must have no parameters of its own",
-            f"it has {', '.join(imported.parameters)}",
+            f"it has {', '.join(importer.parameters)}",
             "make it part of the model",
         )
 
     def compute(*arrays: Any) -> Any:
-        return imported.model.apply(*arrays)[0]
+        return model.apply(*arrays)[0]
 
     return compute
 

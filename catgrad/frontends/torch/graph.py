@@ -120,9 +120,7 @@ class Walk:
         if isinstance(node.meta.get("val"), torch.SymBool):
             return None  # an assumption about sizes, which the import reads from torch.export's guards
         if isinstance(node.meta.get("val"), torch.SymFloat):
-            raise UnsupportedOp(
-                "numbers must not depend on a symbolic axis", "this one does", FIX
-            )
+            raise UnsupportedOp("numbers must not depend on a symbolic axis", "this one does", FIX)
         if node.target is torch.ops.higher_order.with_effects:
             return (TOKEN, None)  # a check of values, such as that of torch.linalg.inv
         if node.target is operator.getitem:

@@ -36,6 +36,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
     parts,
     pools,
     products,
+    quantisation,
     randomness,
     rearranging,
     rectifiers,

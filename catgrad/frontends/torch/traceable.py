@@ -23,11 +23,16 @@ def traceable() -> Iterator[None]:
         (batch_norm, "forward", _with_average(batch_norm.forward)),
         (functional, "embedding_bag", _of_matrices(functional.embedding_bag)),
         (functional, "max_pool1d", _of_images(functional.max_pool1d)),
+        (torch, "bincount", _of_known_length(torch.bincount)),
+        (torch.Tensor, "bincount", _of_known_length(torch.Tensor.bincount)),
         *packed.replacements(),
     ]
     with contextlib.ExitStack() as after:
         for owner, name, value in replacements:
-            after.callback(setattr, owner, name, owner.__dict__[name])
+            if name in vars(owner):
+                after.callback(setattr, owner, name, vars(owner)[name])
+            else:
+                after.callback(delattr, owner, name)
             setattr(owner, name, value)
         yield
 
@@ -68,6 +73,21 @@ def _of_images(max_pool1d: Any) -> Any:
         return y.squeeze(-2)
 
     return pool
+
+
+def _of_known_length(bincount: Any) -> Any:
+    """Counts of numbers below `minlength`, where PyTorch would lengthen the result for others."""
+
+    def counts(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+        if isinstance(minlength, int) and not minlength:
+            return bincount(x, weights, minlength)
+        if weights is None:
+            each = torch.ones_like(x, dtype=torch.int64)
+        else:
+            each = weights if weights.dtype is torch.float32 else weights.double()
+        return each.new_zeros(minlength).scatter_add(0, x.long(), each)
+
+    return counts
 
 
 def _of_matrices(embedding_bag: Any) -> Any:
