@@ -48,6 +48,16 @@ SPECIAL = {
     "mvlgamma": [(P + 2, 3)],
 }  # fmt: skip
 
+QUANTISED = {
+    "fake_quantize_per_tensor_affine": [(X, 0.3, 1, -2, 5), (3 * X, 0.5, 0, -128, 127)],
+    "fake_quantize_per_tensor_affine.tensor_qparams": [
+        (X, torch.tensor(0.25, dtype=torch.float64), torch.tensor(2), -4, 3),
+    ],
+    "fake_quantize_per_channel_affine": [
+        (X, torch.tensor([0.1, 0.3, 0.25]), torch.tensor([0, 1, -1]), 0, -4, 5),
+    ],
+}  # fmt: skip
+
 ARITHMETIC = {
     "floor_divide": [(X, Y), (WHOLE, 2)], "floor_divide.Scalar": [(X, 0.3)],
     "copysign.Tensor": [(X, Y), (EDGES[3:], OTHERS[3:])], "copysign.Scalar": [(X, -2.0)],
@@ -326,7 +336,8 @@ SCALARS = {
 }  # fmt: skip
 
 FAMILIES = {
-    "exponential": EXPONENTIAL, "special": SPECIAL, "arithmetic": ARITHMETIC, "sorting": SORTING,
+    "exponential": EXPONENTIAL, "special": SPECIAL, "arithmetic": ARITHMETIC, "quantised": QUANTISED,
+    "sorting": SORTING,
     "cumulative": CUMULATIVE, "scattering": SCATTERING, "rearranging": REARRANGING,
     "statistics": STATISTICS, "losses": LOSSES, "images": IMAGES, "linalg": LINALG,
     "alignment": ALIGNMENT, "masks": MASKS, "scalars": SCALARS,

@@ -107,6 +107,6 @@ def main(names=()):
     found = {}
     for name in names or MODULES:
         found[name] = outcome(name)
-        print(f"{name:34s} {found[name].result:20s} {found[name].reason[:300]}", flush=True)
+        print(f"{name:34s} {found[name].result:18s} {found[name].reason[:300]}", flush=True)
     for result in dict.fromkeys(each.result for each in found.values()):
         print(f"{sum(each.result == result for each in found.values()):4d} of {len(found)} {result}")

@@ -64,10 +64,9 @@ def _replay(module: Any, graph: Any) -> Any:
             return torch.fx.Interpreter(graph).run({name: arrays[name] for name in names}, inputs)
 
     forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
-    no_hooks = {
-        name: OrderedDict() for name in vars(new) if name.endswith(("forward_hooks", "forward_pre_hooks"))
-    }
-    vars(new).update(forward=forward, **no_hooks)  # the trace has what hooks compute
+    hooks = [name for name in vars(new) if name.endswith(("_forward_hooks", "_forward_pre_hooks"))]
+    vars(new).update({name: OrderedDict[int, Any]() for name in hooks})  # the trace has what they compute
+    vars(new)["forward"] = forward
     return new
 
 

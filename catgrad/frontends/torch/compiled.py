@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from catgrad.backend import Artifact, Backend
-from catgrad.errors import CatgradWarning, OptionError, UnsupportedOp
+from catgrad.errors import CatgradError, CatgradWarning, OptionError
 from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.criteria import criterion, described
 from catgrad.frontends.torch.differences import Replay
@@ -212,7 +212,7 @@ def module_task(
         return task(dynamic)
     try:
         return task(BATCH)
-    except UnsupportedOp as error:
+    except CatgradError as error:
         if error.do != FIX:
             raise
         found = task(())

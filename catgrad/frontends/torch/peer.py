@@ -32,12 +32,12 @@ class Peer:
     ) -> None:
         names = set(learner.parameters)
         if isinstance(optimizer, Optimiser):
-            self.module = deepcopy(module)
+            self.module = deepcopy(module, _results_of(module))
             own = [p for name, p in self.module.named_parameters() if name in names]
             trained: Any = self.module, [optimisers.counterpart(optimizer, own)], []
         else:
             every = module, optimisers.several(optimizer), optimisers.several(scheduler)
-            trained = deepcopy(every)
+            trained = deepcopy(every, _results_of(module))
         self.module, self.optimizers, self.schedulers = trained
         for name, parameter in self.module.named_parameters():
             parameter.requires_grad_(name in names)
@@ -104,6 +104,17 @@ class Peer:
 
         tensor = torch.as_tensor(array, device=device)
         return tensor.double() if self.is_wide and tensor.is_floating_point() else tensor
+
+
+def _results_of(module: Any) -> dict[int, Any]:
+    """Map tensors that parts keep as attributes and PyTorch does not copy, results of operations, to copies.
+
+    A layer with torch.nn.utils.weight_norm has one, which each call computes anew.
+    """
+    import torch
+
+    kept = (value for part in module.modules() for value in vars(part).values())
+    return {id(x): x.detach().clone() for x in kept if isinstance(x, torch.Tensor) and not x.is_leaf}
 
 
 def named_outputs(outputs: Sequence[Any]) -> Moment:

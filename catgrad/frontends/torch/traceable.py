@@ -23,6 +23,7 @@ def traceable() -> Iterator[None]:
         (batch_norm, "forward", _with_average(batch_norm.forward)),
         (functional, "embedding_bag", _of_matrices(functional.embedding_bag)),
         (functional, "max_pool1d", _of_images(functional.max_pool1d)),
+        (torch, "einsum", _in_order(torch.einsum)),
         (torch, "bincount", _of_known_length(torch.bincount)),
         (torch.Tensor, "bincount", _of_known_length(torch.Tensor.bincount)),
         *packed.replacements(),
@@ -73,6 +74,18 @@ def _of_images(max_pool1d: Any) -> Any:
         return y.squeeze(-2)
 
     return pool
+
+
+def _in_order(einsum: Any) -> Any:
+    """Einsum of factors from left to right: to choose an order, PyTorch fixes symbolic sizes."""
+
+    def product(equation: Any, *factors: Any) -> Any:
+        sizes = [n for x in torch.utils._pytree.tree_leaves(factors) for n in getattr(x, "shape", ())]
+        is_free = torch.backends.opt_einsum.enabled and not any(isinstance(n, torch.SymInt) for n in sizes)
+        with torch.backends.opt_einsum.flags(is_free):
+            return einsum(equation, *factors)
+
+    return product
 
 
 def _of_known_length(bincount: Any) -> Any:
