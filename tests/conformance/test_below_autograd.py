@@ -139,3 +139,9 @@ def test_updates_of_arrays_with_a_gradient_under_no_grad_are_refused(below):
 def test_a_module_that_neither_way_traces_is_refused_for_the_first_reason():
     with pytest.raises(UnsupportedOp, match="must not depend on data"):
         from_torch(*made(lambda layer, x: torch.vmap(lambda row: row)(x) if x.sum() > 0 else x))
+
+
+def test_hooks_are_applied_once(below):
+    module, x = made(BOTH["layer"])
+    module.register_forward_hook(lambda module, inputs, output: 2 * output)
+    trained(module, x)

@@ -16,7 +16,8 @@ FILTER = real(6, 2, 3, 2)
 COMPOSITE = {
     "reshape": [(X, [2, -1]), (X.mT, [12])], "flatten.using_ints": [(IMAGE, 1), (IMAGE, -3, -2), (P[0], 0)],
     "unflatten.int": [(X, -1, [2, -1])], "contiguous": [(X,)], "lift_fresh_copy": [(X,)],
-    "expand_as": [(Y[:1], X)], "view_as": [(X, X.reshape(2, -1))], "broadcast_tensors": [([Y[:1], X[:, :1]],)],
+    "expand_as": [(Y[:1], X)], "view_as": [(X, X.reshape(2, -1))],
+    "broadcast_tensors": [([Y[:1], X[:, :1]],)],
     "mT": [(X,), (LINE,)], "matrix_H": [(X,)], "numpy_T": [(X,), (P[0],)],
     "chunk": [(X, 2, 1), (X, 2), (X, 7)], "pad": [(X, [1, 2, 0, 1]), (X, [1, -1], "constant", 2.5)],
     "diff": [(X,), (W, 2, 0), (X > 0,), (X, 1, 0, Y[:1], Y[:2]), (P, 1, -1, None, P)],

@@ -124,9 +124,10 @@ def compile_module(
     `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
     examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
     all inputs is symbolic, so that any batch can be trained on, or fixed, with a CatgradWarning, for a module
-    that fixes it; `dynamic` names more, those of `targets` too, or `()` fixes all, for targets that need it. `train=False` imports evaluation mode. Parameters whose names
-    match none of `trainable`, patterns as in a shell, are constants. `functions` are those to emit, as for
-    `emit`; by default those that learners call. `options` are those of the target.
+    that fixes it; `dynamic` names more, those of `targets` too, or `()` fixes all, for targets that need it.
+    `train=False` imports evaluation mode. Parameters whose names match none of `trainable`, patterns as in a
+    shell, are constants. `functions` are those to emit, as for `emit`; by default those that learners call.
+    `options` are those of the target.
 
         learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
         loss = learner.step(x, labels)
