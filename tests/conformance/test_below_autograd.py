@@ -114,7 +114,7 @@ def test_both_ways_train_alike(name, request):
 
 
 @pytest.mark.parametrize("name", BELOW)
-def test_what_the_exporter_refuses_trains_as_in_pytorch(name):
+def test_transforms_that_the_exporter_refuses_train_as_in_pytorch(name):
     trained(*made(BELOW[name]))
 
 

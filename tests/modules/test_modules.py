@@ -6,6 +6,9 @@ import pytest
 
 from tests.modules.trial import MODULES, outcome
 
+pytestmark = pytest.mark.filterwarnings("ignore")
+"""PyTorch warns of its older functions, and a replay of modules that do not run in float64."""
+
 FIXED = ("CLIP loss", "GCN on one graph", "Gaussian process", "dynamic convolution")
 """Modules that fix the size of the batch, which is then that of the examples."""
 

@@ -86,7 +86,7 @@ class _Gradients(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not ann
 
 
 class _State:
-    """Whether `detach` runs on behalf of the module."""
+    """State of the trace: `detaches` while `Tensor.detach` runs on behalf of the module."""
 
     detaches = False
 
