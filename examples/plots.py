@@ -92,6 +92,25 @@ def losses_and_series(
     save(whole, path)
 
 
+def losses_and_profiles(
+    path: Path, losses: Sequence[float], x: np.ndarray, profiles: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> None:
+    """Plot the loss curve, and functions of x, each beside the exact one.
+
+    Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
+    """
+    whole = figure(10, 4.2)
+    curve, right = whole.subplots(1, 2)
+    draw_losses(curve, losses, "mean squared residual")
+    curve.set_yscale("log")
+    for (name, (found, exact)), colour in zip(profiles.items(), COLOURS, strict=False):
+        right.plot(x, found, color=colour, label=name)
+        right.plot(x, exact, color="black", linestyle=":", linewidth=1)
+    right.set(xlabel="x", title="u(x, t); dotted: exact")
+    right.legend()
+    save(whole, path)
+
+
 def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colours: Any) -> None:
     low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
     across, up = (np.linspace(low[i], high[i], 250, dtype=x.dtype) for i in (-2, -1))

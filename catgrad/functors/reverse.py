@@ -17,8 +17,10 @@ from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
 from catgrad.dims import Size
 from catgrad.errors import TypeMismatch, UnsupportedOp
+from catgrad.functors.expand import Expand
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
+from catgrad.ops.derivatives import VectorJacobian
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import eliminate_dead_code
@@ -209,7 +211,8 @@ def reverse(f: Term, functor: Reverse | None = None) -> Term:
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
-    f = eliminate_dead_code(f)
+    # Derivatives inside the term are differentiated as what they compute, which shares its values.
+    f = eliminate_dead_code(Expand(lambda op: not isinstance(op, VectorJacobian))(f))
     functor = functor or Reverse()
     return cast(Term, functor.adapt(functor(f), f.source, f.target))
 

@@ -57,6 +57,7 @@ from catgrad.ops.contract import contract, matmul
 from catgrad.ops.control import checkpoint, cond, repeat, scan
 from catgrad.ops.conv import conv, conv_transpose
 from catgrad.ops.cumulative import cumsum
+from catgrad.ops.derivatives import grad, hvp, jvp, vjp
 from catgrad.ops.diagonal import diagonal, diagonal_matrix, lower, upper, with_diagonal
 from catgrad.ops.entropy import binary_cross_entropy, entropy
 from catgrad.ops.error_function import erfc, erfcx, erfinv, normal_quantile
@@ -96,18 +97,18 @@ __all__ = [
     "checkpoint", "cholesky", "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos", "cosh",
     "cummax", "cummin", "cumprod", "cumsum", "determinant", "diagonal", "diagonal_matrix", "digamma",
     "divide", "elu", "entropy", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "expand_dims", "expm1",
-    "flip", "floor", "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater",
-    "greater_equal", "group_norm", "inverse", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
-    "less", "less_equal", "log", "log1p", "log_determinant", "log_gamma", "log_softmax", "logaddexp",
-    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logsumexp", "lower", "matmul", "max",
-    "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate", "normal_quantile", "not_equal",
-    "number_of", "pad", "permute", "polygamma", "power", "prod", "put", "put_along_axis", "random_bits",
-    "random_normal", "random_uniform", "reciprocal", "relu", "remainder", "repeat", "reshape", "rms_norm",
-    "rotary", "round", "rsqrt", "scan", "scatter_add", "scatter_add_along_axis", "select", "shift_left",
-    "shift_right", "sigmoid", "sign", "silu", "sin", "sinh", "slice", "softmax", "softplus", "solve",
-    "solve_triangular", "sort", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "subtract",
-    "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "upper", "upsample_nearest", "window",
-    "with_diagonal", "zeros_like",
+    "flip", "floor", "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "grad",
+    "greater", "greater_equal", "group_norm", "hvp", "inverse", "iota", "is_finite", "is_nan", "jvp",
+    "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p", "log_determinant", "log_gamma",
+    "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logsumexp",
+    "lower", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate",
+    "normal_quantile", "not_equal", "number_of", "pad", "permute", "polygamma", "power", "prod", "put",
+    "put_along_axis", "random_bits", "random_normal", "random_uniform", "reciprocal", "relu", "remainder",
+    "repeat", "reshape", "rms_norm", "rotary", "round", "rsqrt", "scan", "scatter_add",
+    "scatter_add_along_axis", "select", "shift_left", "shift_right", "sigmoid", "sign", "silu", "sin", "sinh",
+    "slice", "softmax", "softplus", "solve", "solve_triangular", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "stop_gradient", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose",
+    "upper", "upsample_nearest", "vjp", "window", "with_diagonal", "zeros_like",
 ]  # fmt: skip
 
 for _name in __all__:

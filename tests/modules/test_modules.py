@@ -14,9 +14,6 @@ FIXED = ("CLIP loss", "GCN on one graph", "Gaussian process", "dynamic convoluti
 
 OWN = "a gradient must be that of the operations of a module"
 REFUSED = {
-    "Hamiltonian network": OWN,
-    "PINN of a heat equation": OWN,
-    "WGAN-GP critic": OWN,
     "binarised layer": OWN,
     "domain adversary": OWN,
     "mixture of experts by index": "sizes",

@@ -65,6 +65,14 @@ ACTIVATIONS: Sequence[Activation] = (
     layers.sigmoid, layers.silu, layers.softmax, layers.softplus, layers.tanh, layers.pointwise(ops.square),
 )  # fmt: skip
 
+
+def twice(x: Var) -> Var:
+    """Apply one layer twice, with one set of parameters."""
+    layer = layers.shared(layers.linear(A, B, B))
+    y: Var = layer(layer(x))
+    return y
+
+
 FLAT: Sequence[Term] = (
     layers.linear(A, B, C), layers.dense(A, B, C, activation=layers.relu), layers.lora(A, B, C, 2, 1.0),
     layers.bilinear(A, B, B, C),
@@ -73,6 +81,7 @@ FLAT: Sequence[Term] = (
     layers.gated(A, B, 8), layers.geglu(A, B, 8), layers.swiglu(A, B, 8),
     layers.residual(layers.linear(A, B, B)), layers.checkpointed(layers.dense(A, B, C)),
     layers.named("body", layers.sequential(layers.linear(A, B, C), layers.relu(Y))),
+    build(twice, [X]),
 )  # fmt: skip
 
 SPATIAL: Sequence[Term] = (

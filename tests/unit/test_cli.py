@@ -151,6 +151,16 @@ def test_a_short_run_of_lstm(target, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@on("c")
+def test_a_short_run_of_pinn(target, tmp_path):
+    picture = tmp_path / "burgers.png"
+    done = run("--steps", "3000", "--target", target, "--plot", str(picture), module="examples.pinn")
+    assert done.returncode == 0, done.stderr
+    assert "int burgers_step(" in done.stdout
+    assert float(re.search(r"exact solution: ([\d.]+)", done.stdout)[1]) < 0.1
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 @on("torch", "c", long=("torch",))
 def test_a_short_run_of_char_gpt(target, tmp_path):
     """The loss falls from ln 60 = 4.1, that of a uniform distribution, to less than 3."""

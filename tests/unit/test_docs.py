@@ -75,6 +75,7 @@ PRINTING = [
     ROOT / "docs/tutorial/scratch.md",
     ROOT / "docs/tutorial/pytorch.md",
     ROOT / "docs/tutorial/neuron-to-gpt.md",
+    ROOT / "docs/tutorial/pinn.md",
     ROOT / "docs/explanation/numbers.md",
     ROOT / "docs/reference/command-line.md",
 ]
@@ -83,7 +84,7 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    target = {"neuron-to-gpt": "c"}.get(page.stem, page.stem)
+    target = {"neuron-to-gpt": "c", "pinn": "c"}.get(page.stem, page.stem)
     built = ("c", "cuda", "ggml", "javascript", "scratch")
     if target in built and (reason := get_backend(target).missing()):
         pytest.skip(reason)

@@ -10,6 +10,7 @@ from catgrad.dims import Dim, divided
 from catgrad.frontends.torch.operands import at, default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, stop_gradient
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -111,7 +112,9 @@ def detach(x: Any) -> Any:
 
 @aten("_to_copy.default")
 def to(x: Any, dtype: Any = None) -> Any:
-    """Cast x to another dtype."""
+    """Cast x to another dtype; a number becomes an array of no axes, as below torch.vmap."""
+    if not isinstance(x, Var):
+        return at(x, (), dtype_from(dtype))
     return x if dtype is None else ops.cast(x, dtype_from(dtype))
 
 

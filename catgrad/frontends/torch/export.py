@@ -13,7 +13,7 @@ from catgrad.dims import Dim
 from catgrad.errors import ToolError, UnsupportedOp
 from catgrad.frontends.torch.axes import Axes, Dynamic
 from catgrad.frontends.torch.decomposition import decomposed
-from catgrad.frontends.torch.own_gradients import refused
+from catgrad.frontends.torch.own_gradients import Derivative, derived, refused
 from catgrad.frontends.torch.preconditions import check_module
 from catgrad.frontends.torch.python_state import restored
 from catgrad.frontends.torch.refusals import quiet, refusal
@@ -79,15 +79,20 @@ class Export:
             return program
 
     def _traced(self) -> Any:
-        """Trace by torch.export, or by make_fx what that refuses. Raises: the first error if both fail"""
+        """Trace by torch.export, or by make_fx what that refuses. Raises: the first error, or ours"""
         try:
             return self._by_export(self.module)
+        except Derivative:
+            return self._by_make_fx()
         except UnsupportedOp:  # the module defines gradients of its own
             raise
         except Exception as error:
-            with contextlib.suppress(Exception):
+            try:
                 return self._by_make_fx()
-            raise error
+            except UnsupportedOp:
+                raise
+            except Exception:
+                raise error from None
 
     def _by_export(self, module: Any) -> Any:
         shapes = self._dynamic_shapes()
@@ -101,7 +106,8 @@ class Export:
         """Export the replay of a trace below autograd, which has guards of its own."""
         from catgrad.frontends.torch.below_autograd import replayed  # it needs PyTorch
 
-        module, values, graph = replayed(self.module, self.axes.inputs, self.axes.wanted)
+        with derived():
+            module, values, graph = replayed(self.module, self.axes.inputs, self.axes.wanted)
         axes = copy.copy(self.axes)
         axes.sizes = {}
         axes.read(values, graph)

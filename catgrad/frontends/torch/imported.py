@@ -14,6 +14,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
     antialiasing,
     arithmetic,
     attention,
+    backward,
     comparisons,
     complex,
     complex_functions,

@@ -7,8 +7,9 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import spread
 from catgrad.frontends.torch.registry import aten
-from catgrad.ops.batch_norm import BatchNorm, copied, moments, several, tracked
-from catgrad.terms.structural import Assume, stop_gradient
+from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
+from catgrad.terms.structural import Assume, Constant, stop_gradient
+from catgrad.types import NdArrayType
 
 
 @aten("layer_norm.default")
@@ -41,31 +42,40 @@ def group_norm(
 @aten("_native_batch_norm_legit_no_training.default")
 def batch_norm(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
-) -> tuple[Any, None, None]:
-    """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b."""
+) -> tuple[Any, Any, Any]:
+    """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b, and empty arrays."""
     y = (x - copied(mean, x)) * copied(ops.rsqrt(variance + eps), x)
-    return _by_channel(y, weight, bias), None, None
+    none = Constant(NdArrayType((0,), x.dtype), 0)()
+    return _by_channel(y, weight, bias), none, none
 
 
 @aten("_native_batch_norm_legit_functional.default")
 def batch_norm_in_training(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, None, None, Any, Any]:
-    """Batch normalisation by statistics of the batch, and the new running statistics."""
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Batch normalisation by statistics of the batch, those, and the new running statistics."""
     if not training:
         return (*batch_norm(x, weight, bias, mean, variance, momentum, eps), mean, variance)
     y = _by_channel(BatchNorm(eps)(x, mean, variance), weight, bias)
-    return y, None, None, *tracked(stop_gradient(x), mean, variance, momentum)
+    return y, *_statistics(x, eps), *tracked(stop_gradient(x), mean, variance, momentum)
 
 
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
     x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, None, None]:
-    """Batch normalisation by statistics of the batch, for a layer that tracks none."""
+) -> tuple[Any, Any, Any]:
+    """Batch normalisation by statistics of the batch, for a layer that tracks none, and those."""
     [x] = Assume(1, several(x.type)).apply(x)
     centred, variance = moments(x)
-    return _by_channel(centred * copied(ops.rsqrt(variance + eps), x), weight, bias), None, None
+    y = _by_channel(centred * copied(ops.rsqrt(variance + eps), x), weight, bias)
+    return y, *_statistics(x, eps)
+
+
+def _statistics(x: Any, eps: float) -> tuple[Any, Any]:
+    """Return the mean of each channel, and 1 / √(σ² + ε), whose cotangents PyTorch ignores."""
+    fixed, axes = stop_gradient(x), others(x)
+    _, variance = moments(fixed)
+    return ops.mean(fixed, axes), ops.rsqrt(variance + eps)
 
 
 def _by_channel(y: Any, weight: Any, bias: Any) -> Any:

@@ -23,6 +23,29 @@ REGISTERED = "torch._library.autograd"
 """The module of gradients of operations of `torch.library`, which remain operations in a graph."""
 
 
+class Derivative(UnsupportedOp):
+    """A derivative within forward: only a trace below autograd has the operations that compute it."""
+
+
+@contextlib.contextmanager
+def derived() -> Iterator[None]:
+    """Compute derivatives within forward, for the time of a trace below autograd.
+
+    Raises: UnsupportedOp from backward(), which adds to the attribute `grad` of all parameters
+    """
+    import torch
+
+    run = torch.autograd.graph._engine_run_backward
+
+    def differentiate(*arguments: Any, accumulate_grad: bool = False, **named: Any) -> Any:
+        found, do = "forward itself calls backward()", "use torch.autograd.grad(..., create_graph=True)"
+        require(not accumulate_grad, MUST, found, do)
+        return run(*arguments, accumulate_grad=accumulate_grad, **named)
+
+    with _replaced(torch.autograd, "_engine_run_backward", differentiate):
+        yield
+
+
 @contextlib.contextmanager
 def refused(module: Any) -> Iterator[None]:
     """Refuse all by which a module defines gradients while it is traced, which records operations alone.
@@ -69,8 +92,7 @@ def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         return enter(mode)
 
     def differentiate(*arguments: Any, **named: Any) -> Any:
-        do = "write out that derivative with operations, or add its term to the loss by hand"
-        _refuse("forward itself calls torch.autograd.grad, torch.func.grad or backward()", do)
+        raise Derivative(MUST, "forward itself calls torch.autograd.grad", DO)
 
     yield torch.autograd.Function, "apply", classmethod(apply)
     yield torch.Tensor, "register_hook", register_hook

@@ -87,7 +87,7 @@ class Peer:
         modes = [(each, each.training) for each in self.module.modules()]
         kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
         self.module.eval()
-        with torch.no_grad():
+        with torch.enable_grad():
             outputs = _leaves(self.module(*(self._tensor(x, device) for x in inputs)))
             for buffer, value in kept:  # a prediction keeps no change
                 buffer.copy_(value)

@@ -123,7 +123,8 @@ def _hashes(torch: Any) -> Any:
                     self.others.append(current_place())
             results = function(*args, **(kwargs or {}))
             for k, result in enumerate(leaves(results)):
-                self._keep(result, f"{found}.{k}", is_variable)
+                if isinstance(result, torch.Tensor):  # all others are themselves
+                    self._keep(result, f"{found}.{k}", is_variable)
             return results
 
         def _keep(self, array: Any, found: str, is_variable: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from catgrad.frontends.torch import packed
+from catgrad.frontends.torch import packed, transforms
 
 MODES = ("sum", "mean", "max")
 
@@ -27,6 +27,7 @@ def traceable() -> Iterator[None]:
         (torch, "bincount", _of_known_length(torch.bincount)),
         (torch.Tensor, "bincount", _of_known_length(torch.Tensor.bincount)),
         *packed.replacements(),
+        *transforms.replacements(),
     ]
     with contextlib.ExitStack() as after:
         for owner, name, value in replacements:

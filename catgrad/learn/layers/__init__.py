@@ -46,7 +46,7 @@ from catgrad.learn.layers.spatial import (
     upsample_nearest,
 )
 from catgrad.learn.layers.stateful import batch_norm, dropout
-from catgrad.learn.layers.structure import checkpointed, named, residual, sequential
+from catgrad.learn.layers.structure import checkpointed, named, residual, sequential, shared
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 
@@ -56,7 +56,7 @@ __all__ = [
     "embedding", "flatten", "gated", "geglu", "gelu", "global_avg_pool", "group_norm", "gru", "identity",
     "label", "layer_norm", "leaky_relu", "linear", "log_softmax", "lora", "lstm", "max_pool", "mse", "named",
     "parameter", "pointwise", "position_embedding", "relu", "residual", "rms_norm", "sequential", "sgd",
-    "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block", "update",
+    "shared", "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block", "update",
     "upsample_nearest",
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import BoundArguments, Signature, signature
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from catgrad.terms.term import Term, require_term
 from catgrad.types import NdArrayType
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 ACTIVATIONS = (
     "elu", "gelu", "identity", "leaky_relu", "log_softmax", "relu", "sigmoid", "silu", "softmax",
@@ -23,13 +24,13 @@ ACTIVATIONS = (
 """Names of layers without parameters, for suggestions."""
 
 
-def checked(layer: Callable[P, Term]) -> Callable[P, Term]:
+def checked(layer: Callable[P, R]) -> Callable[P, R]:
     """Return a layer that raises OptionError for arguments of other types, names or numbers than it takes."""
     call = signature(layer)
     kinds = {name: each.annotation.removesuffix(" | None") for name, each in call.parameters.items()}
 
     @wraps(layer)
-    def refusing(*arguments: P.args, **named: P.kwargs) -> Term:
+    def refusing(*arguments: P.args, **named: P.kwargs) -> R:
         given = _bound(call, call.bind_partial, layer.__name__, arguments, named)
         for name, value in given.items():
             for each in value if name == "layers" else [value]:

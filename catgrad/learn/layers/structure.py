@@ -1,14 +1,18 @@
-"""Combinators of layers: sequential, named, checkpointed, residual."""
+"""Combinators of layers: sequential, named, shared, checkpointed, residual."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.functors import prefixed
+from catgrad.functors.factor import factor
+from catgrad.functors.parameters import with_distinct_names
 from catgrad.learn.layers.arguments import checked
 from catgrad.terms.build import build
+from catgrad.terms.state import Parameter
 from catgrad.terms.term import Term, compose
 
 
@@ -27,6 +31,20 @@ def sequential(*layers: Term) -> Term:
 def named(name: str, layer: Term) -> Term:
     """Prefix the names of the parameters of a layer with `name.`."""
     return prefixed(name, layer)
+
+
+@checked
+def shared(layer: Term) -> Callable[..., Any]:
+    """Read the parameters of a layer once, and return a function that may be applied many times.
+
+    A layer that is applied twice has parameters for each: shared(layer) has one set, in every application
+    and in its derivatives. It belongs to the function that is being built.
+
+    Raises: TermError if nothing is being built
+    """
+    parameters, opened = factor(with_distinct_names(layer), Parameter)
+    values = [parameter() for parameter in parameters]
+    return lambda *x: opened(*values, *x)
 
 
 @checked
