@@ -60,8 +60,8 @@ class Machine:
     only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
     elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
     addresses of rows, also of literals if `literals_have_addresses`. Threads add `outer_products` of tiles by
-    loops of this kind. Where a machine may have `warpgroups`, these multiply large tiles. A block of a GPU has
-    at most `block_threads` threads, and `shared_bytes` of shared memory. Each of its threads keeps up to
+    loops of this kind. Where there may be `warpgroups`, these multiply large tiles. A block of a GPU has at
+    most `block_threads` threads, and `shared_bytes` of shared memory. Each of its threads keeps up to
     `row_registers` elements of the rows of its team.
     """
 

@@ -118,6 +118,24 @@ def test_transforms_that_the_exporter_refuses_train_as_in_pytorch(name):
     trained(*made(BELOW[name]))
 
 
+DETACHES = {
+    "torch.detach": torch.detach,
+    "Tensor.detach": torch.Tensor.detach,
+    "aten": torch.ops.aten.detach,
+    "data": lambda y: y.data,
+}
+
+
+@pytest.mark.parametrize("name", DETACHES)
+def test_a_gradient_stops_at_each_form_of_detach(name, below):
+    trained(*made(lambda layer, x: DETACHES[name](layer.linear(x)) * x + layer.linear(x).tanh()))
+
+
+def test_detach_in_place_is_refused(below):
+    with pytest.raises(UnsupportedOp, match=r"write x = x.detach\(\)"):
+        from_torch(*made(lambda layer, x: layer.linear(x).detach_() * x + layer.linear(x).tanh()), train=True)
+
+
 def test_assumptions_about_sizes_are_those_of_both_traces(below):
     module, x = made(BOTH["branch of a size"])
     learner = compile_module(module, x, torch.optim.SGD(module.parameters(), 0.1), nn.MSELoss())

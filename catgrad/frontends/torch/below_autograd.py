@@ -7,18 +7,18 @@ parameters and buffers, is then exported as any other.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import operator
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -26,6 +26,10 @@ from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.own_gradients import DO, MUST
 
 DETACH = torch.ops.aten.detach.default
+DETACHES = {torch.detach, torch.Tensor.detach, torch.ops.aten.detach, DETACH}
+DETACHES_IN_PLACE = {
+    torch.detach_, torch.Tensor.detach_, torch.ops.aten.detach_, torch.ops.aten.detach_.default
+}  # fmt: skip
 
 
 def replayed(
@@ -43,7 +47,7 @@ def replayed(
     held = {name: _fake(mode, x, {}) for name, x in _held(module).items()}
 
     def call(arrays: Any, inputs: Any) -> Any:
-        with _detaching(), _Gradients():
+        with _Detaching(), _Gradients():
             return torch.func.functional_call(module, arrays, inputs)
 
     with mode:
@@ -86,28 +90,26 @@ class _Gradients(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not ann
 
 
 class _State:
-    """State of the trace: `detaches` while `Tensor.detach` runs on behalf of the module."""
+    """State of the trace: `detaches` while `detach` runs on behalf of the module."""
 
     detaches = False
 
 
-@contextlib.contextmanager
-def _detaching() -> Iterator[None]:
-    """Tell calls of `Tensor.detach` from what autograd does itself."""
-    known = torch.Tensor.detach
+class _Detaching(TorchFunctionMode):  # type: ignore[misc]
+    """Tell calls of `detach` by the module from what autograd does itself."""
 
-    def detach(x: Any) -> Any:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in DETACHES_IN_PLACE:
+            raise UnsupportedOp(
+                "a gradient must be stopped by detach()", "it is stopped by detach_()", "write x = x.detach()"
+            )
+        if function not in DETACHES:
+            return function(*args, **(kwargs or {}))
         _State.detaches = True
         try:
-            return known(x)
+            return function(*args, **(kwargs or {}))
         finally:
             _State.detaches = False
-
-    torch.Tensor.detach = detach
-    try:
-        yield
-    finally:
-        torch.Tensor.detach = known
 
 
 def _stopped(x: Any) -> Any:
