@@ -58,7 +58,7 @@ def _source(array: Buffer) -> Source:
 
 @dataclass(frozen=True)
 class _Carry:
-    """Where a value is that a loop carries: before an iteration, and after it.
+    """Buffers of a value that a loop carries: before an iteration, and after it.
 
     Both are one buffer, or neighbouring rows of the array of `every` value, which a loop returns as `stack`.
     """

@@ -155,7 +155,7 @@ def test_the_text_of_an_index_has_its_value(case):
 
 
 @given(st.data())
-def test_what_is_proved_natural_is_never_negative(data):
+def test_a_natural_index_is_never_negative(data):
     own = data.draw(variables())
     difference = data.draw(indices(own)) - data.draw(indices(own)) + data.draw(st.integers(0, 9))
     if is_natural(difference):

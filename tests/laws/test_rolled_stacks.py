@@ -314,7 +314,7 @@ def test_the_lines_of_functions_do_not_depend_on_depth(model, target):
 
 
 def test_a_layer_saves_its_input_alone_if_its_reverse_reads_that_and_its_output():
-    """In the reverse, the output of a layer is the input of the layer after it."""
+    """The output of a layer is, in the reverse, the input of the layer after it."""
     task = replace(task_of(dense(7), "sgd"), rolls=True)
     temporary = planned(lowered(task, "step", VECTORS)).offsets
     rows = [array.type.shape[0] for array in temporary if array.type.shape[1:] == X.shape]

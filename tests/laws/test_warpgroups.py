@@ -51,7 +51,7 @@ def test_a_large_product_has_two_versions(left, right):
     [((8, 1024), [(256, 1), (128, 256), (64, 128 * 256)]), ((24, 1000), [(256, 1), (24000, 256)])],
 )
 def test_parts_of_a_sum_over_the_axes_of_a_batch_are_of_one_map(batch, dimensions):
-    """Where parts are alike, they are a dimension of their own; the last one may be shorter."""
+    """Equal parts are a dimension of their own; the last one may be shorter."""
     lowered = compiled(Contract((2, 3, 0), (2, 3, 1), (0, 1)), [(*batch, 256)] * 2, most=132)
     [part, *_] = kernels(lowered.steps)
     assert versions(lowered) == 1 and len(lowered.steps) == 2

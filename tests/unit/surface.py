@@ -34,6 +34,7 @@ from catgrad import (
     emit,
     evaluate,
     fit,
+    from_onnx,
     from_torch,
     identity,
     layers,
@@ -180,7 +181,7 @@ def main() -> None:
     assert isinstance(loaded, Terms)
     assert digest(loaded) == digest(task)
     report: str = catgrad.__version__
-    assert report and callable(verify) and callable(compile_module) and callable(from_torch)
+    assert report and callable(verify) and callable(compile_module) and callable(from_onnx) and callable(from_torch)
     try:
         emit(task, "fortran")
     except CatgradError as error:

@@ -10,8 +10,12 @@ import networkx
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"catgrad": "catgrad", "backends": "catgrad.backends"}
 
-ALLOWED = ("catgrad.terms.term", "catgrad.terms.draw")
-"""Exceptions: a term draws itself in notebooks, and loads the drawing then."""
+ALLOWED = (
+    ("catgrad.terms.term", "catgrad.terms.draw"),
+    ("catgrad.terms.term", "catgrad.programs.program"),
+    ("catgrad.ops.derivatives", "catgrad.functors.reverse"),
+)
+"""Exceptions, loaded when they are used: a term draws itself and runs, a derivative has a body by the functor."""
 
 
 def modules():
@@ -49,7 +53,7 @@ def imports():
 
 def test_imports_have_no_cycle():
     graph = imports()
-    graph.remove_edge(*ALLOWED)
+    graph.remove_edges_from(ALLOWED)
     circles = [sorted(each) for each in networkx.strongly_connected_components(graph) if len(each) > 1]
     assert circles == []
     assert graph.number_of_edges() > 900

@@ -1,4 +1,4 @@
-"""What nvcc says of kernels: messages of ptxas, and machine code."""
+"""Output of nvcc for kernels: messages of ptxas, and machine code."""
 
 from __future__ import annotations
 
