@@ -181,7 +181,7 @@ def main() -> None:
     assert isinstance(loaded, Terms)
     assert digest(loaded) == digest(task)
     report: str = catgrad.__version__
-    assert report and callable(verify) and callable(compile_module) and callable(from_onnx) and callable(from_torch)
+    assert report and all(map(callable, (verify, compile_module, from_onnx, from_torch)))
     try:
         emit(task, "fortran")
     except CatgradError as error:

@@ -22,7 +22,7 @@ int main(void)
     for (int step = 0; step < 300 && code == IRIS_OK; step++) {
         code = iris_step(&parameters, 150, x[0], y[0], &loss, workspace);
     }
-    code = code ? code : iris_write("trained.safetensors", &parameters);
+    code = code ? code : iris_save("trained.safetensors", &parameters);
     printf("loss %.4f, %s\n", loss, iris_error_string(code));
     return code;
 }

@@ -25,7 +25,7 @@ int main(int count, char *arguments[])
     line_buffers_place(&buffers, memset(buffer_memory, 0x5a, sizeof buffer_memory));
     line_parameters_place(&parameters, memset(memory, 0x5a, sizeof memory));
     const bool only = count > 3;
-    int code = line_read(arguments[1], only ? NULL : &state, only ? NULL : &buffers, &parameters);
+    int code = line_load(arguments[1], only ? NULL : &state, only ? NULL : &buffers, &parameters);
     if (code != LINE_OK) {
         const bool kept = is_untouched(state_memory, sizeof state_memory) &&
                           is_untouched(buffer_memory, sizeof buffer_memory) && is_untouched(memory, sizeof memory);
@@ -33,7 +33,7 @@ int main(int count, char *arguments[])
         return code;
     }
     if (count > 2) {
-        code = line_write(arguments[2], only ? NULL : &state, only ? NULL : &buffers, &parameters);
+        code = line_save(arguments[2], only ? NULL : &state, only ? NULL : &buffers, &parameters);
         puts(line_error_string(code));
     }
     return code;

@@ -20,7 +20,7 @@ static void *write_often(void *argument)
     }
     int code = LINE_OK;
     for (int i = 0; code == LINE_OK && i < WRITES; i++) {
-        code = line_write(path, NULL, NULL, &parameters);
+        code = line_save(path, NULL, NULL, &parameters);
     }
     *(int *)argument = code;
     return NULL;
