@@ -15,7 +15,7 @@ ALLOWED = (
     ("catgrad.terms.term", "catgrad.programs.program"),
     ("catgrad.ops.derivatives", "catgrad.functors.reverse"),
 )
-"""Exceptions, loaded at use: a term draws itself and runs, the body of a derivative is made by the functor."""
+"""Exceptions, loaded at use: a term draws itself and runs, and a derivative is made by the functor."""
 
 
 def modules():
