@@ -70,6 +70,7 @@ def expression(tree) -> str:
 def _section(section: Section) -> str:
     head = f"sprite {name(section.name.name)}" if section.name else "stage"
     lines = [line for part in section.parts for line in _part(part)] + ["hidden"] * section.hidden
+    lines += [f"picture {literal(section.picture)}"] * bool(section.picture)
     lines += [f"costumes {', '.join(map(literal, section.costumes))}"] * bool(section.costumes)
     return "\n    ".join([head, *lines]) + "\n"
 
@@ -192,6 +193,7 @@ programs = st.lists(
         _parts,
         st.booleans(),
         st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3).map(tuple),
+        st.sampled_from(["", "net"]),
     )
     | st.builds(Section, st.none(), _parts),
     min_size=1,

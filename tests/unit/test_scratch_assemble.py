@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import count_blocks, json_size, sb3, sprite3
-from catgrad.backends.scratch.formats.names import shown
+from catgrad.backends.scratch.assemble.costume import SIZES, picture
+from catgrad.backends.scratch.formats.names import shown, shown_block
 from catgrad.backends.scratch.language.palette import palette
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,30 @@ def test_the_tour(check_golden):
 def test_costumes_have_different_names():
     with pytest.raises(TextError, match="costumes of a sprite must have different names, but 2 are 'a'"):
         sprite('sprite s\n    costumes "a", "b", "a"\n')
+
+
+def test_a_sprite_has_one_picture_and_its_file():
+    """The stage, and sprites without a picture, have an empty one."""
+    texts = ['sprite a\n    picture "net"\n    costumes "x"\n', "sprite b\n"]
+    file = sb3(texts, {})
+    stage, a, b = ([c["md5ext"] for c in t["costumes"]] for t in description(file)["targets"])
+    assert stage == b and len(set(a)) == 1 and len(a) == 2 and a[0] != b[0]
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        assert sorted(archive.namelist()) == sorted(["project.json", a[0], b[0]])
+        for name in (a[0], b[0]):
+            assert name == hashlib.md5(archive.read(name), usedforsecurity=False).hexdigest() + ".svg"
+    with zipfile.ZipFile(io.BytesIO(sprite3(texts[0], {}))) as archive:
+        assert archive.namelist() == ["sprite.json", a[0]]
+
+
+def test_an_unknown_picture_is_refused():
+    with pytest.raises(TextError, match="picture of a sprite must be one of net, but it is 'cat'"):
+        sprite('sprite s\n    picture "cat"\n')
+
+
+def test_the_centre_of_a_picture_is_that_of_its_size():
+    for name, (width, height) in SIZES.items():
+        assert f'width="{width}" height="{height}"'.encode() in picture(name)
 
 
 def test_files_are_deterministic():
@@ -107,6 +133,16 @@ def test_names_with_a_tilde_come_last_as_scratch_sorts_them():
     program = f"console.log(JSON.stringify({json.dumps(names)}.sort({compare})))"
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == ["d", "z", shown("~a"), shown("~c")]
+
+
+def test_names_of_internal_blocks_can_be_read_and_follow_those_of_main_blocks():
+    blocks = ["predict", "train step", "train %s steps", "measure accuracy", "reset weights", "~compute x"]
+    text = "sprite s\n" + "".join(
+        f"    define `{name}`{'(count)' if '%s' in name else ''}\n" for name in blocks
+    )
+    names = [b["mutation"]["proccode"] for b in sprite(text)["blocks"].values() if "mutation" in b]
+    assert names[-1] == shown_block("~compute x") == "work: compute x"
+    assert max(names, key=str.lower) == names[-1]
 
 
 @given(arrays.arrays(st.sampled_from([np.float32, np.float64, np.float16]), st.integers(0, 5),

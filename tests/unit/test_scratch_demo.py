@@ -79,6 +79,22 @@ def test_accuracy_is_that_of_the_predictions(vm, one_hot):
     assert machine.variable("guess") == SPECIES[scores[-1].argmax()]
 
 
+@on_machines
+@pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
+def test_training_shows_one_example_and_the_guess_for_it(vm, one_hot):
+    task, y = (dense(), Y) if one_hot else (labelled(), Y.argmax(axis=1))
+    artifact = emit(task, "scratch", batch=4, data=(X, y), classes=SPECIES)
+    machine = opened(artifact, vm)
+    machine.call("train %s steps", 20)
+    x, target = machine.array("input"), machine.array("target")
+    assert any(np.allclose(x, row) and (target == label).all() for row, label in zip(X, y, strict=True))
+    learner = emit(task, "numpy").load()().learner(0)
+    learner.parameters = {s.name: machine.array(s.name).reshape(s.type.shape) for s in _slots(artifact)}
+    [scores] = learner.predict(x[None])
+    assert machine.array("output") == pytest.approx(scores, rel=1e-5)
+    assert machine.variable("guess") == SPECIES[scores.argmax()]
+
+
 def _slots(artifact):
     return artifact.program.tables["parameters"]
 

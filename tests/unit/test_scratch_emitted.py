@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sb3
 from catgrad.backends.scratch.compile.files import printed
-from catgrad.backends.scratch.formats.names import written
+from catgrad.backends.scratch.formats.names import shown_block
 from catgrad.backends.scratch.kernels.texts import blocks
 from catgrad.backends.scratch.machine.projects import Machine, validate
 
@@ -83,7 +83,7 @@ def lengths(target: dict) -> dict[str, int]:
     for key, block in target["blocks"].items():
         if isinstance(block, dict) and block["opcode"] == "procedures_definition":
             head = target["blocks"][block["inputs"]["custom_block"][1]]
-            name, waiting = written(head["mutation"]["proccode"].strip()), [key]
+            name, waiting = head["mutation"]["proccode"].strip(), [key]
             found[name] = 0
             while waiting:
                 waiting += inside.get(waiting.pop(), [])
@@ -106,7 +106,7 @@ def assert_counted(artifact):
     found = lengths(assembled)
     assert sprite.definitions
     assert {d.name: blocks(d.lines) for d in sprite.definitions} == {
-        d.name: found[d.name] - 2 for d in sprite.definitions
+        d.name: found[shown_block(d.name)] - 2 for d in sprite.definitions
     }
 
 

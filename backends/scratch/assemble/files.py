@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catgrad.errors import ArtifactError, TextError
 
 from ..language.parse import parse
 from ..language.tree import List, Section
-from .costume import file_name, picture
+from .costume import NO_PICTURE, file_name, picture
 from .limits import check_blocks, check_size
 from .lists import SeparateLists
 from .projects import project
@@ -26,7 +26,9 @@ def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None 
 
     Raises: TextError unless the text is one sprite; ArtifactError if that is too large for Scratch
     """
-    return _zipped("sprite.json", _sprite_json(text, given, sig_figs))
+    section = _only_sprite(text)
+    [made] = _targets([section], SeparateLists(given, sig_figs))
+    return _zipped("sprite.json", made.json, {section.picture})
 
 
 def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
@@ -35,7 +37,8 @@ def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int 
     Raises: TextError if they do not fit together; ArtifactError if they are too large for Scratch
     """
     sections = tuple(section for text in texts for section in parse(text))
-    return _zipped("project.json", _dumped(project(_targets(sections, SeparateLists(given, sig_figs)))))
+    content = project(_targets(sections, SeparateLists(given, sig_figs)))
+    return _zipped("project.json", content, {NO_PICTURE, *(section.picture for section in sections)})
 
 
 def count_blocks(text: str) -> int:
@@ -55,7 +58,7 @@ def _zeros(section: Section) -> SeparateLists:
     return SeparateLists({list.name.name: [0] * (list.given or 0) for list in lists}, None)
 
 
-def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None) -> bytes:
+def _only_sprite(text: str) -> Section:
     sections = parse(text)
     if len(sections) != 1 or sections[0].name is None:
         kinds = ["a sprite" if section.name else "the stage" for section in sections]
@@ -64,8 +67,7 @@ def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | 
             f"it is {' and '.join(kinds)}",
             "write a project",
         )
-    [made] = _targets(sections, SeparateLists(given, sig_figs))
-    return _dumped(made.json)
+    return sections[0]
 
 
 def _targets(sections: Sequence[Section], lists: SeparateLists) -> list[Target]:
@@ -89,11 +91,12 @@ def _dumped(content: Any) -> bytes:
     return text
 
 
-def _zipped(name: str, content: bytes) -> bytes:
-    """Zip the JSON and the costume reproducibly, without time and system."""
+def _zipped(name: str, content: Any, pictures: Collection[str]) -> bytes:
+    """Zip the JSON and the pictures reproducibly, without time and system."""
     buffer = io.BytesIO()
+    files = [(name, _dumped(content)), *((file_name(each), picture(each)) for each in sorted(pictures))]
     with zipfile.ZipFile(buffer, "w") as archive:
-        for file, data in ((name, content), (file_name(), picture())):
+        for file, data in files:
             entry = zipfile.ZipInfo(file, _LONG_AGO)
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
             archive.writestr(entry, data, compresslevel=9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..formats.names import shown
+from ..formats.names import shown_block
 from .scope import Custom
 
 _DEFAULTS = {False: "", True: "false"}
@@ -32,7 +32,7 @@ def stop(ends: bool) -> dict[str, Any]:
 
 def _call(custom: Custom) -> dict[str, str]:
     ids = _array(id for id, _, _ in custom.arguments)
-    return {"proccode": shown(custom.name), "argumentids": ids, "warp": _truth(not custom.slow)}
+    return {"proccode": shown_block(custom.name), "argumentids": ids, "warp": _truth(not custom.slow)}
 
 
 def _mutation(**attributes: str) -> dict[str, Any]:

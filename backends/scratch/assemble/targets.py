@@ -64,7 +64,7 @@ def target(section: Section, separate: SeparateLists) -> Target:
         "blocks": blocks.blocks,
         "comments": comments,
         "currentCostume": 0,
-        "costumes": costume_entries(section.costumes),
+        "costumes": costume_entries(section.costumes, section.picture),
         "sounds": [],
         "volume": 100,
         **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),

@@ -44,6 +44,10 @@ class Comment(str):
     """A comment that stays in the program."""
 
 
+class Picture(str):
+    """The name of a sprite's picture."""
+
+
 class Indentation(Indenter):
     """Indentation in levels of 4 spaces, at most one deeper than the line before."""
 
@@ -73,8 +77,9 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
 
     def sprite(self, name: Name, *parts: Any) -> Section:
         costumes = tuple(costume for names in _only(tuple, parts) for costume in names)
-        own = tuple(part for part in parts if part != "hidden" and not isinstance(part, tuple))
-        return Section(name, own, "hidden" in parts, costumes)
+        pictures = _only(Picture, parts)
+        own = tuple(part for part in parts if part != "hidden" and not isinstance(part, (tuple, Picture)))
+        return Section(name, own, "hidden" in parts, costumes, pictures[-1] if pictures else "")
 
     def stage(self, *parts: Any) -> Section:
         return Section(None, parts)
@@ -84,6 +89,9 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
 
     def costumes(self, *names: Constant) -> tuple[str, ...]:
         return tuple(str(name.value) for name in names)
+
+    def picture(self, name: Constant) -> Picture:
+        return Picture(name.value)
 
     def shared(self, declared: List | Variable) -> List | Variable:
         return replace(declared, shared=True)

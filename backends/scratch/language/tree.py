@@ -110,9 +110,13 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A sprite, or the stage, whose name is None; `costumes` are the names of those after the first."""
+    """A sprite, or the stage, whose name is None.
+
+    `costumes` are the names of those after the first; `picture` is that of all, by default an empty one.
+    """
 
     name: Name | None
     parts: tuple[Variable | List | Monitor | Definition | Script, ...] = ()
     hidden: bool = False
     costumes: tuple[str, ...] = ()
+    picture: str = ""

@@ -19,7 +19,7 @@ from catgrad.paths import require_file
 from catgrad.types import Array
 
 from ...host.process import MAX_ANSWER_SECONDS
-from ..formats.names import shown
+from ..formats.names import shown, shown_block
 from .node import PACKAGES, Node, missing, running
 
 __all__ = ["Machine", "Value", "missing", "validate"]
@@ -109,7 +109,7 @@ class Machine:
 
     def call(self, block: str, *arguments: Value) -> None:
         """Run a custom block, named as in "train %s steps", until it ends; arguments are as if typed in."""
-        self._ask("call", block=shown(block), values=_packed(arguments))
+        self._ask("call", block=shown_block(block), values=_packed(arguments))
 
     def broadcast(self, message: str) -> None:
         """Send a message and wait until the scripts it starts have ended."""
