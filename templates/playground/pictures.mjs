@@ -77,7 +77,7 @@ function drawCurve(losses) {
         points.push([k, part.reduce((a, b) => a + b, 0) / part.length]);
     }
     const positive = points.map(([, loss]) => loss).filter(loss => loss > 0 && Number.isFinite(loss));
-    const log = Math.log10, greatest = log(Math.max(...positive, 1e-6)) + 0.05;
+    const log = Math.log10, greatest = log(positive.length ? Math.max(...positive) : 1) + 0.05;
     const least = Math.min(log(Math.min(...positive, 10 ** greatest)) - 0.05, greatest - 0.5);
     const x = k => left + (wide * k) / span, y = loss => top + (high * (greatest - log(loss))) / (greatest - least);
     context.fillStyle = colour("soft");
@@ -92,11 +92,13 @@ function drawCurve(losses) {
             context.moveTo(left, y(level));
             context.lineTo(width - right, y(level));
             context.stroke();
-            context.fillText(String(Number(level.toPrecision(1))), left - 6, y(level));
+            context.fillText(level < 1e-3 || level >= 1e5 ? level.toExponential(0) : String(Number(level.toPrecision(1))), left - 6, y(level));
         }
     }
-    context.textAlign = "center";
-    for (const part of [0, 0.5, 1]) context.fillText(String(Math.round(span * part)), left + wide * part * 0.98, height - 10);
+    for (const [part, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {
+        context.textAlign = align;
+        context.fillText(String(Math.round(span * part)), left + wide * part, height - 10);
+    }
     context.strokeStyle = colour("accent");
     context.lineWidth = 2;
     context.lineJoin = "round";

@@ -31,6 +31,26 @@ TRAIN = f"""(async () => {{
 }})()"""
 
 
+FIGURES = """(() => {
+    const shown = { steps: "1,234,567", loss: "9.056e-7", accuracy: "100.0%" };
+    for (const [id, text] of Object.entries(shown)) document.getElementById(id).textContent = text;
+    const figures = [...document.querySelectorAll(".figures dd")], range = document.createRange();
+    const right = Math.max(...figures.map(it => (range.selectNodeContents(it), range.getBoundingClientRect().right)));
+    const lines = figures.map(it => Math.round(it.clientHeight / parseFloat(getComputedStyle(it).lineHeight)));
+    return { right, end: document.querySelector(".controls").getBoundingClientRect().right, lines };
+})()"""
+
+LABELS = """(() => {
+    const labels = [], canvas = document.getElementById("curve"), { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const { actualBoundingBoxLeft, actualBoundingBoxRight } = this.measureText(text);
+        if (this.canvas === canvas) labels.push([text, x - actualBoundingBoxLeft, x + actualBoundingBoxRight]);
+        fillText.call(this, text, x, y);
+    };
+    playground.train(%d);
+    return { labels, width: canvas.getBoundingClientRect().width };
+})()"""
+
 SEVEN = """(() => {
     playground.train(300);
     const pad = document.getElementById("pad"), { left, top, width, height } = pad.getBoundingClientRect();
@@ -105,6 +125,22 @@ def test_a_parameter_lights_up_everywhere(page):
 def test_a_phone_in_the_dark_shows_all_in_its_width(page):
     visited = visit(page, "document.documentElement.scrollWidth", width=375, height=800, dark=True)
     assert visited["errors"] == [] and visited["result"] <= 375
+
+
+def test_long_numbers_fit_a_phone(page):
+    """Each of the figures is in one line, and none goes beyond the row of controls."""
+    visited = visit(page, FIGURES, width=360, height=800)
+    assert visited["errors"] == []
+    assert visited["result"]["right"] <= visited["result"]["end"]
+    assert visited["result"]["lines"] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("steps", [0, 400])
+def test_the_labels_of_the_chart_are_not_cut(page, steps):
+    visited = visit(page, LABELS % steps, width=360, height=800)
+    assert visited["errors"] == [] and len(visited["result"]["labels"]) > 4
+    for _, left, right in visited["result"]["labels"]:
+        assert 0 <= left < right <= visited["result"]["width"]
 
 
 def test_a_digit_that_is_drawn_is_read(tmp_path):
