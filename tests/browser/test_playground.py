@@ -35,16 +35,18 @@ FIGURES = """(() => {
     const shown = { steps: "1,234,567", loss: "9.056e-7", accuracy: "100.0%" };
     for (const [id, text] of Object.entries(shown)) document.getElementById(id).textContent = text;
     const figures = [...document.querySelectorAll(".figures dd")], range = document.createRange();
-    const right = Math.max(...figures.map(it => (range.selectNodeContents(it), range.getBoundingClientRect().right)));
-    const lines = figures.map(it => Math.round(it.clientHeight / parseFloat(getComputedStyle(it).lineHeight)));
+    const rightOf = it => (range.selectNodeContents(it), range.getBoundingClientRect().right);
+    const linesOf = it => Math.round(it.clientHeight / parseFloat(getComputedStyle(it).lineHeight));
+    const right = Math.max(...figures.map(rightOf)), lines = figures.map(linesOf);
     return { right, end: document.querySelector(".controls").getBoundingClientRect().right, lines };
 })()"""
 
 LABELS = """(() => {
-    const labels = [], canvas = document.getElementById("curve"), { fillText } = CanvasRenderingContext2D.prototype;
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-        const { actualBoundingBoxLeft, actualBoundingBoxRight } = this.measureText(text);
-        if (this.canvas === canvas) labels.push([text, x - actualBoundingBoxLeft, x + actualBoundingBoxRight]);
+    const labels = [], canvas = document.getElementById("curve"), pen = CanvasRenderingContext2D.prototype;
+    const { fillText } = pen;
+    pen.fillText = function (text, x, y) {
+        const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right } = this.measureText(text);
+        if (this.canvas === canvas) labels.push([text, x - left, x + right]);
         fillText.call(this, text, x, y);
     };
     playground.train(%d);

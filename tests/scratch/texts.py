@@ -15,6 +15,7 @@ from catgrad.backends.scratch.language.tree import (
     List,
     Monitor,
     Name,
+    Picture,
     Script,
     Section,
     Statement,
@@ -69,10 +70,14 @@ def expression(tree) -> str:
 
 def _section(section: Section) -> str:
     head = f"sprite {name(section.name.name)}" if section.name else "stage"
-    lines = [line for part in section.parts for line in _part(part)] + ["hidden"] * section.hidden
-    lines += [f"picture {literal(section.picture)}"] * bool(section.picture)
+    lines = [_picture(section.picture)] * (section.picture != Section(None).picture)
+    lines += [line for part in section.parts for line in _part(part)] + ["hidden"] * section.hidden
     lines += [f"costumes {', '.join(map(literal, section.costumes))}"] * bool(section.costumes)
     return "\n    ".join([head, *lines]) + "\n"
+
+
+def _picture(picture: Picture) -> str:
+    return f"picture {literal(picture.name)} at ({', '.join(map(literal, picture.place))})"
 
 
 def _part(part) -> list[str]:
@@ -193,7 +198,7 @@ programs = st.lists(
         _parts,
         st.booleans(),
         st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3).map(tuple),
-        st.sampled_from(["", "net"]),
+        st.builds(Picture, st.sampled_from(["", "net"]), _point),
     )
     | st.builds(Section, st.none(), _parts),
     min_size=1,

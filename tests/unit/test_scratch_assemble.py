@@ -56,8 +56,9 @@ def test_costumes_have_different_names():
 
 def test_a_sprite_has_one_picture_and_its_file():
     """The stage, and sprites without a picture, have an empty one."""
-    texts = ['sprite a\n    picture "net"\n    costumes "x"\n', "sprite b\n"]
+    texts = ['sprite a\n    picture "net" at (10, -5)\n    costumes "x"\n', "sprite b\n"]
     file = sb3(texts, {})
+    assert [(t["x"], t["y"]) for t in description(file)["targets"][1:]] == [(10, -5), (0, 0)]
     stage, a, b = ([c["md5ext"] for c in t["costumes"]] for t in description(file)["targets"])
     assert stage == b and len(set(a)) == 1 and len(a) == 2 and a[0] != b[0]
     with zipfile.ZipFile(io.BytesIO(file)) as archive:
@@ -70,7 +71,7 @@ def test_a_sprite_has_one_picture_and_its_file():
 
 def test_an_unknown_picture_is_refused():
     with pytest.raises(TextError, match="picture of a sprite must be one of net, but it is 'cat'"):
-        sprite('sprite s\n    picture "cat"\n')
+        sprite('sprite s\n    picture "cat" at (0, 0)\n')
 
 
 def test_the_centre_of_a_picture_is_that_of_its_size():

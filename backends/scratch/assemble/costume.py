@@ -18,7 +18,7 @@ FIRST = "costume1"
 NO_PICTURE = ""
 """The name of the empty picture, that of the stage and of sprites without another."""
 
-SIZES = {NO_PICTURE: (2, 2), "net": (64, 48)}
+SIZES = {NO_PICTURE: (2, 2), "net": (40, 30)}
 """Width and height of each picture."""
 
 

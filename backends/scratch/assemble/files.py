@@ -28,7 +28,7 @@ def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None 
     """
     section = _only_sprite(text)
     [made] = _targets([section], SeparateLists(given, sig_figs))
-    return _zipped("sprite.json", made.json, {section.picture})
+    return _zipped("sprite.json", made.json, {section.picture.name})
 
 
 def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
@@ -38,7 +38,7 @@ def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int 
     """
     sections = tuple(section for text in texts for section in parse(text))
     content = project(_targets(sections, SeparateLists(given, sig_figs)))
-    return _zipped("project.json", content, {NO_PICTURE, *(section.picture for section in sections)})
+    return _zipped("project.json", content, {NO_PICTURE, *(section.picture.name for section in sections)})
 
 
 def count_blocks(text: str) -> int:

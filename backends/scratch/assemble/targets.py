@@ -18,8 +18,6 @@ from .values import Value, by_id, initial_value, title
 Json = dict[str, Any]
 
 _SPRITE = {
-    "x": 0,
-    "y": 0,
     "size": 100,
     "direction": 90,
     "draggable": False,
@@ -64,13 +62,18 @@ def target(section: Section, separate: SeparateLists) -> Target:
         "blocks": blocks.blocks,
         "comments": comments,
         "currentCostume": 0,
-        "costumes": costume_entries(section.costumes, section.picture),
+        "costumes": costume_entries(section.costumes, section.picture.name),
         "sounds": [],
         "volume": 100,
-        **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),
+        **(_STAGE if section.name is None else _sprite(section)),
     }
     monitors = [monitor(name, part, values) for part in section.parts if isinstance(part, Monitor)]
     return Target(section.name or Name(name), json, tuple(values), blocks.messages, tuple(monitors))
+
+
+def _sprite(section: Section) -> Json:
+    x, y = section.picture.place
+    return {"visible": not section.hidden, "x": x, "y": y, **_SPRITE}
 
 
 def _scripts(section: Section, blocks: Blocks, ids: Ids) -> Json:

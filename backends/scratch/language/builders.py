@@ -26,6 +26,7 @@ from .tree import (
     Literal,
     Monitor,
     Name,
+    Picture,
     Script,
     Section,
     Statement,
@@ -42,10 +43,6 @@ _Kind = TypeVar("_Kind")
 
 class Comment(str):
     """A comment that stays in the program."""
-
-
-class Picture(str):
-    """The name of a sprite's picture."""
 
 
 class Indentation(Indenter):
@@ -79,7 +76,7 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
         costumes = tuple(costume for names in _only(tuple, parts) for costume in names)
         pictures = _only(Picture, parts)
         own = tuple(part for part in parts if part != "hidden" and not isinstance(part, (tuple, Picture)))
-        return Section(name, own, "hidden" in parts, costumes, pictures[-1] if pictures else "")
+        return Section(name, own, "hidden" in parts, costumes, *pictures)
 
     def stage(self, *parts: Any) -> Section:
         return Section(None, parts)
@@ -90,8 +87,8 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
     def costumes(self, *names: Constant) -> tuple[str, ...]:
         return tuple(str(name.value) for name in names)
 
-    def picture(self, name: Constant) -> Picture:
-        return Picture(name.value)
+    def picture(self, name: Constant, place: _Point) -> Picture:
+        return Picture(str(name.value), place)
 
     def shared(self, declared: List | Variable) -> List | Variable:
         return replace(declared, shared=True)

@@ -109,6 +109,14 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """The picture of a sprite, by its name, and the place of its centre on the stage."""
+
+    name: str
+    place: tuple[Literal, Literal]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A sprite, or the stage, whose name is None.
 
@@ -119,4 +127,4 @@ class Section:
     parts: tuple[Variable | List | Monitor | Definition | Script, ...] = ()
     hidden: bool = False
     costumes: tuple[str, ...] = ()
-    picture: str = ""
+    picture: Picture = field(default_factory=lambda: Picture("", (0, 0)))
