@@ -11,22 +11,17 @@ from typing import Any, NamedTuple
 import jinja2
 import numpy as np
 from catgrad.backends.c import compiler
+from catgrad.backends.c.cross import SIZE, SIZE_FLAGS, said, zig
 
 from benchmarks.harness import ROOT
 from catgrad import Task, emit
-from catgrad.errors import ToolError
-from catgrad.tools import Executable, Package, run
-from examples.microcontroller.build import SIZE_FLAGS, cortex_m4
+from catgrad.tools import Executable
 
 FOLDER = ROOT / "benchmarks" / "tiny"
-LIMIT = 600.0
-"""Seconds after which a compiler or a program is killed."""
 
 QEMU = Executable(
     name="QEMU", names=("qemu-system-arm",), install="apt install qemu-system-arm", use="instructions"
 )
-SIZE = Executable(name="size", names=("size",), install="apt install binutils")
-ZIG = Package(name="ziglang", module="ziglang", install="pip install ziglang")
 BOARD = (
     "-M", "mps2-an386", "-display", "none", "-monitor", "none", "-serial", "none", "-icount", "shift=0",
     "-chardev", "stdio,id=told", "-semihosting-config", "enable=on,target=native,chardev=told",
@@ -112,13 +107,13 @@ def trained(binary: Path, steps: int) -> Hosted:
 
 def missing() -> str | None:
     """Return why nothing can be built for a microcontroller, if so."""
-    return ZIG.missing() or SIZE.missing()
+    return zig().missing()
 
 
 def on_board(folder: Path, sources: Sequence[Path | str], *options: str) -> Board:
     """Build a trainer for a Cortex-M4, and run one step in QEMU, if it is installed. Raises: ToolError."""
     flags = [*SIZE_FLAGS, "-Os", "-I", FOLDER, *options, "-T", FOLDER / "cortex_m4.ld", "-Wl,-e,reset"]
-    said([*cortex_m4().command, *flags, *sources, FOLDER / "cortex_m4.c", "-o", "board"], folder)
+    said([*zig().command, *flags, *sources, FOLDER / "cortex_m4.c", "-o", "board"], folder)
     text, data, bss, *_ = map(int, said([*SIZE.command(), "board"], folder).splitlines()[1].split()[:3])
     if not QEMU.is_installed():
         return Board(text, data + bss)
@@ -127,11 +122,3 @@ def on_board(folder: Path, sources: Sequence[Path | str], *options: str) -> Boar
     [total] = np.array([bits], np.uint32).view(np.float32).tolist()
     return Board(text, data + bss, stack, tick * ticks, total)
 
-
-def said(command: Sequence[Any], folder: Path) -> str:
-    """Run a command in a folder, and return its output. Raises: ToolError."""
-    done = run([*map(str, command)], LIMIT, cwd=folder)
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip()[-2000:] or f"status {done.returncode}"
-        raise ToolError(f"{Path(str(command[0])).name} must succeed", f"it says: {last}", "run it by hand")
-    return done.stdout

@@ -14,6 +14,8 @@ from typing import Annotated
 
 import typer
 
+from catgrad.backends.c.cross import Machine, cortex_m4
+
 from ..options import Seed, run
 from . import build, program
 
@@ -27,16 +29,16 @@ def main(epochs: Epochs = 60, seed: Seed = 0, weights: Weights = None, out: Out 
     with tempfile.TemporaryDirectory() as scratch:
         folder = out or Path(scratch)
         program.write(folder, epochs, seed, weights)
-        for machine in (build.here(), build.cortex_m4()):
+        for machine in (build.here(), cortex_m4()):
             typer.echo(f"{machine.name}: {machine.missing() or sizes(machine, folder)}")
         if not build.here().missing():
-            typer.echo(f"stack: at most {build.frames(folder)} bytes on this machine")
             typer.echo(f"accuracy: {build.right(folder) / program.FLOWERS:.1%} of {program.FLOWERS} flowers")
 
 
-def sizes(machine: build.Machine, folder: Path) -> str:
+def sizes(machine: Machine, folder: Path) -> str:
     size = build.measured(machine, folder)
-    return f"{size.code} bytes of code and constants, {size.memory} bytes of variables"
+    stack = build.stack(machine, folder)
+    return f"{size.code} bytes of code and constants, {size.variables} of variables, at most {stack} of stack"
 
 
 if __name__ == "__main__":
