@@ -26,6 +26,7 @@ from catgrad.errors import (
     unknown,
 )
 from catgrad.files import reason, write_atomically
+from catgrad.footprint import Footprint
 from catgrad.formats import weights
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
@@ -38,7 +39,7 @@ from catgrad.programs.signatures import SIGNATURES
 from catgrad.tables import Table, Tabular
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
-from catgrad.types import Dtype, as_numpy
+from catgrad.types import Dtype, as_numpy, symbols
 
 if TYPE_CHECKING:
     import jinja2
@@ -129,6 +130,24 @@ class Artifact(Tabular):
         target = {"name": self.backend.name, **options}
         return manifest.manifest(self.program, own, weights_file, target=target, origin=self.origin)
 
+    def footprint(self, **sizes: int) -> Footprint:
+        """Measure the workspace, flash and stack of the emitted functions; of the target c.
+
+        Raises: OptionError for another target; UnknownName for a size that no argument has; ToolError if the
+                compiler of the microcontroller fails
+        """
+        if self.backend.footprint is None:
+            raise OptionError(
+                "a target must plan its memory when it emits, to be measured",
+                f"{self.backend.name} does not",
+                "choose c",
+            )
+        known = symbols(tuple(type for f in self.reference.functions for type in f.argument_types))
+        for name in sizes:
+            if name not in known:
+                raise unknown("size", name, known, "catgrad summary")
+        return self.backend.footprint(self, sizes)
+
     def load(self, **options: Any) -> Any:
         """Build the files with the target's own tools; returns the class `CompiledModel`.
 
@@ -204,7 +223,8 @@ class Backend:
     keeps within the options, or refuses it; `prepare` rearranges a program before any pass, or refuses it.
     `template_context` returns the variables that the templates read, which are statements by default.
     `lowers_to_loops` names the operations that are gone when macros are called, because loops have no
-    shapes. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
+    shapes. `footprint` measures the memory of an artifact at some sizes, if the target plans it when it
+    emits. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
     change. `postprocess` produces the emitted files, which may be bytes, from these variables and the
     rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons, for features
     besides operations that other targets have and this one lacks. `weights_suffix` is that of its files
@@ -228,6 +248,7 @@ class Backend:
     prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
     template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements
     lowers_to_loops: frozenset[str] = frozenset()
+    footprint: Callable[[Artifact, Mapping[str, int]], Footprint] | None = None
     runtime_learning_rate: bool = False
     postprocess: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = unchanged
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
 from .files import longest_name, most_axes
+from .footprints import footprint
 from .languages import LANGUAGES
 from .loading import load
 from .manifest import manifest
@@ -76,6 +77,7 @@ BACKEND = Backend(
     template_context=template_context,
     postprocess=with_bindings,
     lowers_to_loops=OPERATIONS | TABLES,
+    footprint=footprint,
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,

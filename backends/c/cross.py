@@ -26,12 +26,12 @@ SIZE_FLAGS = (
 )  # fmt: skip
 
 SIZE = Executable(name="size", names=("size", "arm-none-eabi-size"), install="apt install binutils")
-ZIG = Package(name="ziglang", module="ziglang", install="pip install ziglang==0.14.1")
 ARM_GCC = Executable(
     name="GCC for ARM",
     names=("arm-none-eabi-gcc",),
     install="apt install gcc-arm-none-eabi libnewlib-arm-none-eabi",
 )
+ZIG = Package(name="ziglang", module="ziglang", install=f"pip install ziglang==0.14.1, or {ARM_GCC.install}")
 
 ASSEMBLY, FRAMES = "assembly.s", "assembly.su"
 """The files that a compiler writes to measure the stack."""
@@ -62,10 +62,11 @@ class Sizes:
 
 def cortex_m4() -> Machine:
     """Return the microcontroller, compiled by GCC for ARM where it is installed, and else by ziglang."""
-    return _gcc() if ARM_GCC.is_installed() else zig()
+    return gcc() if ARM_GCC.is_installed() else zig()
 
 
-def _gcc() -> Machine:
+def gcc() -> Machine:
+    """Return the microcontroller, with newlib and the functions of libgcc that a program calls."""
     target = ("-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard")
     return Machine(
         "ARM Cortex-M4 (arm-none-eabi-gcc -Os)",
@@ -139,7 +140,8 @@ def calls_of(assembly: str, functions: Collection[str]) -> dict[str, set[str]]:
         if label and _plain(label[1]) in functions:
             current = _plain(label[1])
         elif current and line[:1].isspace() and not line.lstrip().startswith("."):
-            found[current].update(map(_plain, re.findall(r"[A-Za-z_][\w.$]*", line)))
+            operands = " ".join(line.split()[1:])
+            found[current].update(map(_plain, re.findall(r"[A-Za-z_][\w.$]*", operands)))
     return found
 
 

@@ -29,13 +29,14 @@ from .workspace import Workspace, workspace
 class CFunction(Signature):
     """A function as data for templates.
 
-    Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
-    compute the `most` that any size, index or number of bytes comes to. The body reads all arguments but the
-    `unread`, and calls the functions of `layers`; `equations` say what it computes.
+    Its `workspace` is how many bytes of `memory` it takes, which for some sizes may be none, and `limit` are
+    lines that compute the `most` that any size, index or number of bytes comes to. The body reads all
+    arguments but the `unread`, and calls the functions of `layers`; `equations` say what it computes.
     """
 
     equations: tuple[str, ...]
     body: str
+    memory: Workspace
     workspace: str
     needs_workspace: bool
     may_be_empty: bool
@@ -137,6 +138,7 @@ class Library(Printer):
             size,
             equations=tuple(equations(function, inputs, outputs)),
             body=body,
+            memory=memory,
             workspace=macros["workspace"](macros, memory),
             needs_workspace=memory.is_needed,
             may_be_empty=memory.may_be_empty,

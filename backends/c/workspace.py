@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -12,6 +12,9 @@ from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, largest
 from catgrad.loops.printing.calls import KernelText
 from catgrad.printing.dialect import Text
+from catgrad.types import substitute
+
+from .machine import LINE_BYTES
 
 Term = tuple[int, tuple[str, ...]]
 """A coefficient, and the sizes that it is multiplied by."""
@@ -25,9 +28,10 @@ class Workspace:
     take `scratch` bytes beside them, one after the other, or those with parallel loops `thread_scratch` for
     each thread if `per_thread`. The sum of the terms of `reach` bounds every size, index and number of bytes
     in the function, and the parts they are computed from; that of `index_reach` those of sizes and indices
-    alone.
+    alone. `sizes` are the bytes of arrays, and of scratch memory once and per thread.
     """
 
+    sizes: tuple[Size, Size, Size]
     arrays: Text
     least: Text
     scratch: Text
@@ -45,6 +49,12 @@ class Workspace:
         """Tell whether the function takes any memory, at some sizes at least."""
         return self.has_scratch or self.arrays.number != 0
 
+    def at(self, numbers: Mapping[str, Size]) -> Size:
+        """Return the bytes with one thread at some sizes; a bound where others stay symbols."""
+        arrays, once, per_thread = substitute(self.sizes, numbers)
+        bytes = largest(once, per_thread) + arrays
+        return bytes if isinstance(bytes, Dim) else -(-bytes // LINE_BYTES) * LINE_BYTES
+
 
 def workspace(
     lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], Text]
@@ -59,6 +69,7 @@ def workspace(
     indices = reduce(largest, map(size_bound, (text.reach for text in texts)), reach)
     reach = reduce(largest, map(size_bound, (*bytes, plan.size)), indices)
     return Workspace(
+        (plan.size, of_all, of_threads),
         spell(plan.size),
         spell(plan.least),
         spell(of_all),

@@ -121,4 +121,3 @@ def on_board(folder: Path, sources: Sequence[Path | str], *options: str) -> Boar
     tick, ticks, stack, bits = map(int, told.split())
     [total] = np.array([bits], np.uint32).view(np.float32).tolist()
     return Board(text, data + bss, stack, tick * ticks, total)
-

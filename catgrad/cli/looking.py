@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from catgrad.cli.commands import (
     Loss,
     Model,
     OptimiserName,
+    Options,
     Precision,
     Rate,
     Trainable,
@@ -23,12 +25,23 @@ from catgrad.cli.tables import show_table
 from catgrad.errors import OptionError
 
 if TYPE_CHECKING:
+    from catgrad.footprint import Footprint
     from catgrad.learn.task import Task
 
 Sizes = Annotated[
     list[str],
     typer.Option(
         "--size", metavar="NAME=NUMBER", help="A size of the inputs, such as batch=32; others stay symbols."
+    ),
+]
+
+Measured = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="Measure the memory of the program that a target emits: c.",
     ),
 ]
 
@@ -49,18 +62,23 @@ def summary(
     lr: Rate = None,
     evaluation: Evaluation = False,
     trainable: Trainable = ["*"],  # noqa: B006
+    target: Measured = "",
+    option: Options = [],  # noqa: B006
 ) -> None:
     """List the layers of a Task: shapes, parameters, bytes of these and of state, FLOPs and workspace.
 
-    FLOPs and workspace are those of one prediction. With --input, the model is a PyTorch module, as for
-    `catgrad compile`.
+    FLOPs and workspace are those of one prediction. With --target, the workspace, flash and stack of the
+    emitted functions, as `cost` has them, stand below instead of the workspace of each layer. With --input,
+    the model is a PyTorch module, as for `catgrad compile`.
 
     Example: `catgrad summary net:task --size batch=32`
     """
     sizes = parsed(size)
     task = _task(context, model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a summary", "mend the model"):
-        show_table(task.summary(depth, **sizes).table)
+        found = task.summary(depth, **sizes)
+        measured = _footprint(context, task, target, option, sizes)
+    show_table(replace(found, footprint=measured).table)
 
 
 @app.command()
@@ -76,20 +94,37 @@ def cost(
     evaluation: Evaluation = False,
     trainable: Trainable = ["*"],  # noqa: B006
     devices: Annotated[int, typer.Option(help="Devices that share a step: count what each sends.")] = 1,
+    target: Measured = "",
+    option: Options = [],  # noqa: B006
 ) -> None:
     """Count what each function of a Task costs: FLOPs, bytes moved, workspace, bytes of gradients.
 
     With --devices, what each of so many sends in a step instead, and keeps of the parameters, if they share
-    the examples, the parameters, or the layers. With --input, the model is a PyTorch module, as for `catgrad
-    compile`.
+    the examples, the parameters, or the layers. With --target, the workspace, flash and stack of each emitted
+    function instead, the last two on a Cortex-M4, if a compiler for it is there. With --input, the model is a
+    PyTorch module, as for `catgrad compile`.
 
     Example: `catgrad cost net:task --size batch=32 --devices 8`
     """
     sizes = parsed(size)
     task = _task(context, model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a cost", "mend the model"):
+        measured = _footprint(context, task, target, option, sizes)
         found = task.cost(**sizes) if devices == 1 else task.communication(devices, **sizes)
-        show_table(found.table)
+    show_table((measured or found).table)
+
+
+def _footprint(
+    context: Any, task: Task, target: str, option: list[str], sizes: dict[str, Any]
+) -> Footprint | None:
+    """Emit a task and measure its memory, if a target is named. Raises: OptionError if it cannot"""
+    if not target:
+        require_unused(context, ["option"], "without --target")
+        return None
+    require_unused(context, ["devices"], "with --target")
+    from catgrad.learn.compile import emit
+
+    return emit(task, target, **parsed(option)).footprint(**sizes)
 
 
 def _task(context: Any, model: str, precision: str, inputs: list[str], *training: Any) -> Task:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catgrad.dims import Size
+from catgrad.footprint import Footprint
 from catgrad.learn.costs import SIZES_MISSING, greatest, primitives, workspace
 from catgrad.learn.options import check_integer
 from catgrad.programs.cost import costs
@@ -23,15 +24,17 @@ if TYPE_CHECKING:
 class Layer:
     """A layer in numbers: elements of its parameters, bytes of these and of its state, and its operations.
 
-    `output` is the type of its last value, None without operations. `state` are the arrays of the optimiser
-    for its parameters, and its own buffers. `flops` are those of one prediction. `workspace` is the greatest
-    sum of bytes of values alive at once while it runs, None for symbolic sizes.
+    `output` is the type of its last value, None without operations. `frozen` are the bytes of parameters that
+    no step changes. `state` are the arrays of the optimiser for its parameters, and its own buffers. `flops`
+    are those of one prediction. `workspace` is the greatest sum of bytes of values alive at once while it
+    runs, None for symbolic sizes.
     """
 
     name: str
     output: NdArrayType | None = None
     parameters: Size = 0
     bytes: Size = 0
+    frozen: Size = 0
     state: Size = 0
     flops: Size = 0
     workspace: int | None = 0
@@ -39,10 +42,15 @@ class Layer:
 
 @dataclass(frozen=True, repr=False)
 class Summary(Tabular):
-    """The layers of a task in the order of its operations, and their total; it prints as a table."""
+    """The layers of a task in the order of its operations, and their total; it prints as a table.
+
+    With the `footprint` of an emitted program, its memory is shown below the table, in place of the workspace
+    of single operations.
+    """
 
     layers: tuple[Layer, ...]
     total: Layer
+    footprint: Footprint | None = None
 
     def __repr__(self) -> str:
         return str(self.table)
@@ -50,14 +58,32 @@ class Summary(Tabular):
     @property
     def table(self) -> Table:
         """The summary as a table."""
-        header = ("layer", "output", "parameters", "bytes", "state", "FLOPs", "workspace")
-        notes = (SIZES_MISSING,) if self.total.workspace is None else ()
-        return Table(header, [*map(_cells, self.layers)], _cells(self.total), notes, texts=2)
+        columns = {key: name for key, name in COLUMNS.items() if self._has(key)}
+        notes = (SIZES_MISSING,) if "workspace" in columns and self.total.workspace is None else ()
+
+        def cells(layer: Layer) -> tuple[Cell, ...]:
+            return (layer.name, str(layer.output or ""), *(getattr(layer, key) for key in columns))
+
+        return Table(
+            ("layer", "output", *columns.values()),
+            [*map(cells, self.layers)],
+            cells(self.total),
+            self.footprint.sentences if self.footprint else notes,
+            texts=2,
+        )
+
+    def _has(self, column: str) -> bool:
+        """Tell whether a column is shown: that of frozen bytes if there are any."""
+        if column == "workspace":
+            return self.footprint is None
+        return column != "frozen" or self.total.frozen != 0
 
 
-def _cells(layer: Layer) -> tuple[Cell, ...]:
-    counts = (layer.parameters, layer.bytes, layer.state, layer.flops, layer.workspace)
-    return (layer.name, str(layer.output or ""), *counts)
+COLUMNS = {
+    "parameters": "parameters", "bytes": "bytes", "frozen": "frozen", "state": "state", "flops": "FLOPs",
+    "workspace": "workspace",
+}  # fmt: skip
+"""The numbers of a layer, and their headings."""
 
 
 def task_summary(task: Task, depth: int | None = None, **sizes: int) -> Summary:
@@ -97,6 +123,7 @@ def _arrays(task: Task) -> list[Layer]:
                 layer_of(slot.name),
                 parameters=slot.type.size,
                 bytes=slot.type.bytes,
+                frozen=slot.type.bytes if task.optimiser.is_frozen(slot) else 0,
                 state=sum((moment.type.bytes for moment in moments), 0),
             )
             for slot, moments in task.moments.items()
@@ -113,6 +140,7 @@ def _merged(name: str, parts: Sequence[Layer]) -> Layer:
         next((part.output for part in reversed(parts) if part.output), None),
         sum((part.parameters for part in parts), 0),
         sum((part.bytes for part in parts), 0),
+        sum((part.frozen for part in parts), 0),
         sum((part.state for part in parts), 0),
         sum((part.flops for part in parts), 0),
         greatest([part.workspace for part in parts]),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from catgrad.backends.c.cross import Machine, cortex_m4
 
 from ..options import Seed, run

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from catgrad.backends.c import cross
 from catgrad.backends.c.cross import SIZE_FLAGS, Machine, Sizes
+
 from catgrad.tools import Executable
 
 SOURCES = ("main.c", "iris.c")

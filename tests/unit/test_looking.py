@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,15 @@ def test_layers_are_those_of_the_names():
     merged = task.summary(depth=1, batch=2)
     assert [layer.name for layer in merged.layers] == ["block", "dense", "(model)"]
     assert merged.total == summary.total
+
+
+def test_frozen_parameters_have_a_column_of_their_bytes():
+    first = optimisers.grouped(lambda p: optimisers.frozen() if "0" in p.name else optimisers.sgd(0.1))
+    task = replace(mlp(), optimiser=first)
+    frozen = sum(p.type.bytes for p in task.parameters if "0" in p.name)
+    assert task.summary(batch=2).total.frozen == frozen > 0
+    assert "frozen" in str(task.summary())
+    assert "frozen" not in str(mlp().summary())
 
 
 def test_a_size_is_one_of_the_inputs():
