@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from catgrad.errors import ToolError
@@ -34,18 +35,22 @@ ARM_GCC = Executable(
 ZIG = Package(name="ziglang", module="ziglang", install=f"pip install ziglang==0.14.1, or {ARM_GCC.install}")
 
 ASSEMBLY, FRAMES = "assembly.s", "assembly.su"
-"""The files that a compiler writes to measure the stack."""
+"""The files that a compiler writes to measure the stack, the second beside the first or where it is told."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine to compile for: a command, libraries to link, and the flags that write `FRAMES`."""
+    """A machine to compile for: a command, libraries to link, and the flags that write the frames."""
 
     name: str
     command: tuple[str, ...]
     tool: Tool
     libraries: tuple[str, ...] = ()
     frames: tuple[str, ...] = ("-fstack-usage",)
+
+    def framed(self, file: Path) -> list[str]:
+        """Return the flags that write the frames of functions to a file."""
+        return [flag.replace(FRAMES, str(file)) for flag in self.frames]
 
     def missing(self) -> str | None:
         """Return why nothing can be compiled and measured, and what to install; None if it can."""
@@ -114,11 +119,13 @@ def stacks(
     frames: dict[str, int | None] = {}
     calls: dict[str, set[str]] = {}
     for source in sources:
-        flags = (*SIZE_FLAGS, *machine.frames)
-        _compile(machine, *flags, "-S", source, "-o", ASSEMBLY, folder=folder)
-        own = frames_of((folder / FRAMES).read_text("utf-8"))
-        frames |= own
-        calls |= calls_of((folder / ASSEMBLY).read_text("utf-8"), own)
+        with TemporaryDirectory() as fresh:  # of a name that zig's cache does not know
+            assembly, report = Path(fresh) / ASSEMBLY, Path(fresh) / FRAMES
+            flags = (*SIZE_FLAGS, *machine.framed(report))
+            _compile(machine, *flags, "-S", source, "-o", str(assembly), folder=folder)
+            own = frames_of(report.read_text("utf-8"))
+            frames |= own
+            calls |= calls_of(assembly.read_text("utf-8"), own)
     return {name: longest_chain(name, frames, calls) for name in entries}
 
 
