@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from catgrad.backends.c import cross
 
 from catgrad import emit, fit
 from catgrad.learn import checkpoint
+from catgrad.tools import Executable, run
 from examples import iris
 from examples.microcontroller import build, program
 from tests.unit.c.build import STRICT, built
 
+CPPCHECK = Executable(name="cppcheck", names=("cppcheck",), install="apt install cppcheck")
 CODE, MEMORY = 16 * 1024, 8 * 1024
 HERE, THERE = build.here(), cross.cortex_m4()
 NEEDS_GCC = pytest.mark.skipif(bool(HERE.missing()), reason=f"{HERE.name}: {HERE.missing()}")
@@ -56,6 +61,17 @@ def test_the_program_may_begin_with_weights_of_a_file(tmp_path):
     assert wanted > 0.9 * program.FLOWERS
     assert abs(build.right(tmp_path) - wanted) <= 1  # features in the source have four digits
     assert build.measured(HERE, tmp_path).code < CODE
+
+
+@pytest.mark.skipif(not CPPCHECK.is_installed(), reason=CPPCHECK.install)
+def test_the_page_gives_a_reason_for_each_deviation_from_misra(folder):
+    page = (Path(__file__).parents[2] / "docs/howto/microcontroller.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([\d., ]+) \|", page, re.MULTILINE)
+    listed = {rule for cell in cells for rule in cell.split(", ")}
+    command = [*CPPCHECK.command(), "-q", "--std=c11", "--addon=misra", "-DGEMM_SCALAR", "iris.c"]
+    found = set(re.findall(r"misra-c2012-([\d.]+)", run(command, 300, cwd=folder).stderr))
+    assert found
+    assert found <= listed
 
 
 @NEEDS_GCC
