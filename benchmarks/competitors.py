@@ -9,7 +9,7 @@ from benchmarks.harness import peer_python
 from benchmarks.processes import Competitor
 from benchmarks.rows import ANY_BATCH
 
-PYTORCH = ("torch==2.15.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0")
+PYTORCH = ("torch==2.14.1", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0")
 JAX = ("jax==0.10.2", "numpy==2.4.6")
 EAGER = "PyTorch eager"
 
@@ -24,7 +24,7 @@ def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
 
 def competitors(target: str) -> tuple[Competitor, ...]:
     """Return the competitors: catgrad, then all peers; that of the target numpy is PyTorch eager alone."""
-    pytorch = interpreter("pytorch-2.15", PYTORCH)
+    pytorch = interpreter("pytorch-2.14", PYTORCH)
     ours = Competitor(f"catgrad {target}", "catgrad_emitted", target)
     eager = Competitor(EAGER, "torch_eager", **pytorch)
     if target == "numpy":
