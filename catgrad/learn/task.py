@@ -77,7 +77,7 @@ class Task(Tabular):
         loss        M ⊗ P ⊗ X ⊗ Y → R              the same
         rev         M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′       the reverse derivative of predict
         rev_p       M ⊗ P ⊗ X ⊗ Ŷ′ → P′
-        grads       M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′     the loss in training, and its gradient
+        grads       S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′ the loss in training, and its gradient
         update      S ⊗ P ⊗ P′ → S ⊗ P
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
@@ -254,18 +254,21 @@ class Task(Tabular):
 
     @cached_property
     def grads_term(self) -> Term:
-        """M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′."""
+        """S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′, at the parameters to which the optimiser maps S ⊗ P."""
         lossy, kept = self._lossy, self._cotangents_of_buffers
         optic = reverse(lossy, self._reverse)
-        m, p = len(self.buffers), len(self.parameters)
+        s, m, p = len(self.state), len(self.buffers), len(self.parameters)
 
         def grads(*arguments: Any) -> Any:
+            state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
+            lenses = self._lenses((*state[len(self.run_numbers) :], *parameters))
+            at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
             # The loss does not depend on a buffer's new value, so its cotangent is 0.
             seeds = [Constant(lossy.target.table[0], 1)(), *(Constant(type, 0)() for type in kept)]
-            values = optic.apply(*arguments, *seeds)
+            values = optic.apply(*buffers, *at, *arguments[s + m + p :], *seeds)
             return [*values[: 1 + m], *values[1 + m + len(kept) :][:p]]
 
-        return build(grads, list(lossy.source.table))
+        return build(grads, [*(slot.type for slot in self.state), *lossy.source.table])
 
     @cached_property
     def _updated(self) -> tuple[tuple[RunNumber, ...], Term]:
@@ -307,19 +310,14 @@ class Task(Tabular):
     def step_term(self) -> Term:
         """S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P: loss, reverse derivative and optimiser composed."""
         s, m, p = len(self.state), len(self.buffers), len(self.parameters)
-        numbers = s - len(self._moments)
 
         def step(*arguments: Any) -> Any:
-            state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
-            lenses = self._lenses((*state[numbers:], *parameters))
-            at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
-            loss, *rest = self.grads_term.apply(*buffers, *at, *arguments[s + m + p :])
+            loss, *rest = self.grads_term.apply(*arguments)
             named = [Label(f"d_{s.name}")(dp) for s, dp in zip(self.parameters, rest[m:], strict=True)]
-            new = self.update_term.apply(*state, *parameters, *named)
+            new = self.update_term.apply(*arguments[:s], *arguments[s + m : s + m + p], *named)
             return [loss, *new[:s], *rest[:m], *new[s:]]
 
-        types = [slot.type for slot in self.state]
-        return build(step, [*types, *self.grads_term.source.table])
+        return build(step, list(self.grads_term.source.table))
 
     def mapped(self, functor: Callable[[Term], Term]) -> Self:
         """Apply a functor to the model, in training and in evaluation."""

@@ -16,7 +16,7 @@ SIGNATURES: dict[Kind, tuple[tuple[Role, ...], tuple[Role, ...]]] = {
     Kind.LOSS: ((_BUFFERS, _P, _X, _Y), (_R,)),
     Kind.REV: ((_BUFFERS, _P, _X, Role.OUTPUT_COTANGENT), (Role.GRADIENT, Role.INPUT_COTANGENT)),
     Kind.REV_P: ((_BUFFERS, _P, _X, Role.OUTPUT_COTANGENT), (Role.GRADIENT,)),
-    Kind.GRADS: ((_BUFFERS, _P, _X, _Y), (_R, _BUFFERS, Role.GRADIENT)),
+    Kind.GRADS: ((_STATE, _BUFFERS, _P, _X, _Y), (_R, _BUFFERS, Role.GRADIENT)),
     Kind.UPDATE: ((_STATE, _P, Role.GRADIENT), (_STATE, _P)),
     Kind.STEP: ((_STATE, _BUFFERS, _P, _X, _Y), (_R, _STATE, _BUFFERS, _P)),
 }

@@ -10,6 +10,7 @@ from catgrad.learn.optimiser import Optimiser, clipped, frozen, grouped
 from catgrad.learn.optimisers.adafactor import adafactor
 from catgrad.learn.optimisers.adam import adam, adamw
 from catgrad.learn.optimisers.adam_variants import adamax, nadam, radam
+from catgrad.learn.optimisers.averages import ema
 from catgrad.learn.optimisers.descent import asgd, sgd
 from catgrad.learn.optimisers.muon import muon
 from catgrad.learn.optimisers.parts import sliced
@@ -18,7 +19,7 @@ from catgrad.learn.optimisers.signs import lion, rprop
 
 __all__ = [
     "Optimiser", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd", "clipped",
-    "frozen", "grouped", "lion", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "sliced",
+    "ema", "frozen", "grouped", "lion", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "sliced",
 ]  # fmt: skip
 
 
