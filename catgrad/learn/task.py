@@ -30,7 +30,7 @@ from catgrad.learn.descriptions import described
 from catgrad.learn.functions import Opened, opened_term, united
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.summary import Summary, task_summary
-from catgrad.learn.updates import Updates, stacks_of
+from catgrad.learn.updates import Layer, Updates, forward, stacks_of
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
@@ -261,8 +261,7 @@ class Task(Tabular):
 
         def grads(*arguments: Any) -> Any:
             state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
-            lenses = self._lenses((*state[len(self.run_numbers) :], *parameters))
-            at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
+            at = self._at(state[len(self.run_numbers) :], parameters)
             # The loss does not depend on a buffer's new value, so its cotangent is 0.
             seeds = [Constant(lossy.target.table[0], 1)(), *(Constant(type, 0)() for type in kept)]
             values = optic.apply(*buffers, *at, *arguments[s + m + p :], *seeds)
@@ -276,7 +275,7 @@ class Task(Tabular):
         p = [slot.type for slot in self.parameters]
         kept = (*self._moments, *self.parameters)
         count, names = len(kept), [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
-        stacks = stacks_of(self._layered, self.parameters) if self.rolls else []
+        stacks = self._stacks
 
         def update(*arguments: Any) -> Any:
             prepare = self.optimiser.prepare
@@ -415,6 +414,21 @@ class Task(Tabular):
             (*(next(state) for _ in optimiser.state), parameter)
             for optimiser, parameter in zip(self._optimisers, arrays[len(arrays) - p :], strict=True)
         ]
+
+    def _at(self, moments: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+        """Return the parameters at which gradients are computed, by the forward maps of the optimisers."""
+        if all(optimiser.get is Optimiser.get for optimiser in self._optimisers):
+            return list(parameters)
+        lenses, names = (
+            self._lenses(each)
+            for each in ((*moments, *parameters), [s.name for s in (*self._moments, *self.parameters)])
+        )
+        maps = Updates(Run(), self._optimisers, lenses, names, forward)
+        return [at for (at,) in maps.apply(self._stacks)]
+
+    @cached_property
+    def _stacks(self) -> list[list[Layer]]:
+        return stacks_of(self._layered, self.parameters) if self.rolls else []
 
     def _with_loss(self, term: Term) -> Term:
         """M ⊗ P ⊗ X → A ⊗ Ŷ as M ⊗ P ⊗ X ⊗ Y → R ⊗ A."""

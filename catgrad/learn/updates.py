@@ -5,7 +5,7 @@ The update of a layer is traced once, however many there are; numbers of the run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -48,49 +48,66 @@ def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
     return stacks
 
 
+Lens = Callable[[Optimiser, Run, Sequence[Any]], tuple[Any, ...]]
+"""A direction of an optimiser, as a function of its arrays."""
+
+
+def forward(optimiser: Optimiser, run: Run, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Map the state and value of a parameter to where the model is evaluated in training."""
+    return (optimiser.get(*arrays),)
+
+
+def put_back(optimiser: Optimiser, run: Run, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Map the state, value and gradient of a parameter to its new state and value."""
+    *lens, gradient = arrays
+    return checked_put(optimiser, run, tuple(lens), gradient)
+
+
 @dataclass(frozen=True)
 class Updates:
-    """The updates of all parameters: of each its optimiser, state, value and gradient, with names."""
+    """A direction of all parameters' optimisers: of each the optimiser, its arrays, and names of these."""
 
     run: Run
     optimisers: Sequence[Optimiser]
     arrays: Sequence[Sequence[Any]]
     names: Sequence[Sequence[str]]
+    lens: Lens = put_back
     traced: dict[int, tuple[Sequence[Edge], list[int]]] = field(default_factory=dict)
 
     def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
-        """Return the new state and value of each parameter; equal layers of stacks are updated in loops."""
+        """Return the results of each parameter; those of equal layers of stacks are computed in loops."""
         loops = {layers[0][0]: layers for stack in stacks for layers in self._equal(stack)}
         new: dict[int, Sequence[Any]] = {}
         for k, arrays in enumerate(self.arrays):
             if k in loops:
                 new |= self._loop(loops[k])
             elif k not in new:
-                new[k] = self._put(k, arrays)
+                new[k] = self._map(k, arrays)
         return [new[k] for k in range(len(self.arrays))]
 
-    def _put(self, k: int, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
-        *lens, gradient = arrays
-        return checked_put(self.optimisers[k], run or self.run, tuple(lens), gradient)
+    def _map(self, k: int, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
+        return self.lens(self.optimisers[k], run or self.run, arrays)
 
     def _loop(self, layers: Sequence[Layer]) -> Iterator[tuple[int, Sequence[Any]]]:
         """Yield the new arrays of each parameter of some layers, which a loop over these computes."""
         columns = [*zip(*layers, strict=True)]
         tables = [[*zip(*(self.arrays[k] for k in column), strict=True)] for column in columns]
         names = [[*zip(*(self.names[k] for k in column), strict=True)] for column in columns]
+        counts: list[int] = []
 
         def update(_: Any, rows: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
             row = iter(rows)
             labelled = ([_labelled(each, next(row)) for each in of_one] for of_one in names)
-            new = map(self._put, layers[0], labelled)
+            new = [*map(self._map, layers[0], labelled)]
+            counts[:] = map(len, new)
             return (), [array for arrays in new for array in arrays]
 
         stack, unstack = Stack(len(layers)), Unstack(len(layers))
         every = [stack(*rows) for of_one in tables for rows in of_one]
         _, results = ops.scan(update, (), every)
         new = iter(unstack.apply(y) for y in ([results] if isinstance(results, Var) else results))
-        for column, of_one in zip(columns, tables, strict=True):
-            yield from zip(column, zip(*(next(new) for _ in of_one[1:]), strict=True), strict=True)
+        for column, count in zip(columns, counts, strict=True):
+            yield from zip(column, zip(*(next(new) for _ in range(count)), strict=True), strict=True)
 
     def _equal(self, stack: Sequence[Layer]) -> Iterator[Sequence[Layer]]:
         """Yield the longest runs of layers with the same updates, without parameters that stay constant."""
@@ -109,7 +126,7 @@ class Updates:
         """Return the update of one parameter alone, as operations on numbered wires and its results."""
         if k not in self.traced:
             types = [array.type for array in self.arrays[k]]
-            term = build(lambda *arrays: self._put(k, arrays, self.run.anew()), types)
+            term = build(lambda *arrays: self._map(k, arrays, self.run.anew()), types)
             self.traced[k] = edges(term), term.t.table.tolist()
         return self.traced[k]
 

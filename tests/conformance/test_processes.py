@@ -55,7 +55,7 @@ with CommDebugMode() as communication:
 """
 """Count the collective operations of an update, which changes nothing."""
 
-COMBINATORS = {"Optimiser", "clipped", "frozen", "grouped", "sliced"}
+COMBINATORS = {"Optimiser", "clipped", "ema", "frozen", "grouped", "sliced"}
 WHOLE = ("adafactor", "muon")
 """Optimisers that are not elementwise."""
 ELEMENTWISE = [name for name in optimisers.__all__ if name not in COMBINATORS.union(WHOLE)]

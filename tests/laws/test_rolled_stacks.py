@@ -277,6 +277,16 @@ def test_parameters_with_equal_optimisers_of_their_own_are_updated_in_a_loop():
     assert [loop.length for loop in loops_in(task.update_term)] == [4]
 
 
+@pytest.mark.parametrize("machine", [VECTORS, CUDA], ids=["vectors", "cuda"])
+def test_averaged_weights_are_computed_in_loops(machine):
+    plain, *tasks = (Task(blocks(n), optimisers.ema(optimisers.adamw(), 0.9), losses.mse) for n in (4, 5, 9))
+    tasks = [replace(task, rolls=True) for task in tasks]
+    assert len({len([*every_step(lowered(task, "step", machine).steps)]) for task in tasks}) == 1
+    rolled = replace(plain, rolls=True)
+    arrays = drawn(rolled.step_term)
+    close(evaluate(rolled.step_term, *arrays), evaluate(plain.step_term, *arrays))
+
+
 def test_layers_with_other_updates_are_outside_the_loop():
     def frozen_first(slot):
         return optimisers.frozen() if ".block.0." in slot.name else optimisers.sgd(0.1)

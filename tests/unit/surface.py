@@ -107,6 +107,7 @@ OPTIMISERS: Sequence[Optimiser] = (
     sgd(0.1, momentum=0.9), layers.sgd(0.1), optimisers.sgd(schedules.cosine(0.1, 100)),
     optimisers.adadelta(), optimisers.adafactor(), optimisers.adagrad(), optimisers.adam(),
     optimisers.adamax(), optimisers.adamw(1e-3), optimisers.asgd(), optimisers.clipped(sgd(0.1), 1.0),
+    optimisers.ema(sgd(0.1), 0.9),
     optimisers.frozen(), optimisers.grouped(lambda slot: sgd(0.1)), optimisers.lion(), optimisers.muon(),
     optimisers.nadam(), optimisers.radam(), optimisers.rmsprop(), optimisers.rprop(),
     optimisers.sliced(sgd(0.1), 0, 2), optimisers.Optimiser("plain", put),

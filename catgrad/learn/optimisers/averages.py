@@ -1,4 +1,4 @@
-"""Exponential moving averages of weights: the model is trained at the weights, and evaluated at their average.
+"""Exponential moving averages of weights: models are trained at the weights, and evaluated at the average.
 
 Source: Polyak and Juditsky 1992, Acceleration of stochastic approximation by averaging
 """
@@ -20,9 +20,9 @@ def ema(optimiser: Optimiser, decay: Momentum = 0.999) -> Optimiser:
     """The optimiser of weights w whose moving average is the parameter: p ← p + (1 − β) (w − p).
 
     Gradients are those at w = p + ℓ, which the optimiser updates; whatever else reads the parameter, such as
-    `predict`, validation and files of weights, reads the average. At the first step p ← w. β is `decay`, which
-    may be a schedule of the step t: t / (t + 1) averages all weights equally (SWA), and
-    1 − (1 + t)^(−2/3) up to a bound forgets the first weights sooner.
+    `predict`, validation and files of weights, reads the average. At the first step p ← w. β is `decay`, or a
+    schedule of the step t: t / (t + 1) averages all weights equally (SWA), and 1 − (1 + t)^(−2/3), up to a
+    bound, forgets the first weights sooner.
 
     Units:  0 ≤ β < 1
     State:  that of the optimiser, of w; `lead`, ℓ = w − p
