@@ -1,4 +1,4 @@
-# SHA-256 of the terms: cf496c3a045000a914ce0093af2975d3080b3ddde1288e6b4b48c667cc872138
+# SHA-256 of the terms: a4778d8eab73eeac71f44392d3f0aa04f7edcde873cadd175a58c8214b6c7414
 """rectified: a model and its training, emitted by catgrad for NumPy.
 
 Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check
