@@ -81,13 +81,16 @@ def model(program: Program, function: Function, arrays: Mapping[str, Array], are
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """Return the models of all functions, which are no text; `predict` begins with stored arrays."""
+    """Return the models of all functions, which are no text.
+
+    `predict`, and functions that no training has, begin with stored arrays.
+    """
     from .tools import ONNX
 
     ONNX.require("target onnx")
     models = {}
     for function in program.functions:
-        arrays = program.stored if function.kind is Kind.PREDICT else {}
+        arrays = program.stored if function.kind in (Kind.PREDICT, Kind.FUNCTION) else {}
         models[f"{function.name}.onnx"] = model(program, function, arrays)
     functions = [
         {

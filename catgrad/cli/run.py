@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from catgrad.cli import clean, looking, playground, running, terms  # noqa: F401  # add their commands
+from catgrad.cli import clean, derive, looking, playground, running, terms  # noqa: F401  # add their commands
 from catgrad.cli.commands import command
 from catgrad.cli.models import described, place
 from catgrad.cli.tables import FORMAT, Format

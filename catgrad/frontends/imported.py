@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from catgrad import ops
+from catgrad.frontends.derived import derived
 from catgrad.initialisers import ZEROS, Drawn, Filled, Normal, Stored
 from catgrad.learn.checks import Loss
+from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser, freezing
 from catgrad.learn.task import Task
 from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, is_uniform
@@ -27,7 +29,8 @@ class Imported:
 
     `parameters` have the names of the model's state_dict, in the order of the model. `buffers` are the
     arrays that training mode updates, and constants of more than 1000 elements, too large for source text.
-    `inputs` are the types of X by the names of forward's arguments. `inference` is the model in evaluation
+    `inputs` are the types of X by the names of forward's arguments, and `outputs` the names of Y, where the
+    file has them. `inference` is the model in evaluation
     mode where `model` is that in training; parameters that it alone reads are buffers. `aliases` maps further
     names of tied parameters to the first. `notes` are sentences on what the import decided.
     """
@@ -40,6 +43,19 @@ class Imported:
     inference: Term | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def derived(self, order: int = 1, parameters: bool = False) -> Functions:
+        """Return the model in evaluation mode and its derivatives up to an order, as functions by name.
+
+        These are `value`, `jvp` and `vjp`, then `jvp_2` and `vjp_2`, …; for a model to one number `gradient`,
+        `hvp`, `hvp_3`, … in place of vjp. The derivatives are by the inputs, with `parameters` also by these,
+        which are inputs then.
+
+        Raises: as `frontends.derived.derived`
+        """
+        model = self.inference or self.model
+        return derived(self.name, model, list(self.inputs), self.outputs, order, parameters)
 
     def task(self, optimiser: Optimiser, loss: Loss, labels: tuple[NdArrayType, ...] | None = None) -> Task:
         """Compose the model with an optimiser and a loss.

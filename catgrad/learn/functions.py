@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -32,14 +32,17 @@ class Functions:
     """Terms X → Y by name, which share the parameters P and buffers M that have the same names.
 
     Each is a function M ⊗ P ⊗ X → M ⊗ Y of the emitted program. It takes only the tables that it reads, and
-    returns M only if it updates a buffer. Dropout and batch norm are in evaluation mode.
+    returns M only if it updates a buffer. Dropout and batch norm are in evaluation mode. X and Y of a function
+    are numbered, or have the `names` that are given by its name.
 
-    Raises: OptionError for a value that is no term, for a reserved name, or for a term that updates buffers
-            and has dropout or batch norm; TermError if two arrays have one name
+    Raises: OptionError for a value that is no term, for a reserved name, for a number of names that is not
+            that of X and Y, or for a term that updates buffers and has dropout or batch norm; TermError if
+            two arrays have one name
     """
 
     terms: Mapping[str, Term]
     name: str = "model"
+    names: Mapping[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -49,6 +52,8 @@ class Functions:
             )
         for name, term in self.terms.items():
             _check(name, term)
+        for name, sides in self.names.items():
+            _check_names(name, self.terms.get(name), *sides)
         _ = self.buffers, self.parameters
 
     @cached_property
@@ -75,6 +80,7 @@ class Functions:
         taken = [Port(role, s.name, s.type) for role in tables if read[role] for s in tables[role]]
         slots = [slot for role in tables if read[role] for slot in tables[role]]
         renewed = self.buffers if opened.changes else ()
+        x_names, y_names = self.names.get(name) or (numbered("x", len(opened.inputs)), opened.outputs)
 
         def function(*arguments: Any) -> Any:
             persistent = {s.name: a for s, a in zip(slots, arguments, strict=False)}
@@ -84,15 +90,15 @@ class Functions:
             )
             new = dict(zip((s.name for s in opened.buffers), values, strict=False))
             new |= {s.name: persistent[s.name] + 1 for s in opened.counting}
-            outputs = zip(opened.outputs, values[len(opened.buffers) :], strict=True)
+            outputs = zip(y_names, values[len(opened.buffers) :], strict=True)
             return [
                 *(new.get(s.name, persistent[s.name]) for s in renewed),
                 *(Label(n)(y) for n, y in outputs),
             ]
 
         term = build(function, [*(s.type for s in slots), *opened.inputs])
-        x = zip(numbered("x", len(opened.inputs)), opened.inputs, strict=True)
-        y = zip(opened.outputs, opened.term.target.table[len(opened.buffers) :], strict=True)
+        x = zip(x_names, opened.inputs, strict=True)
+        y = zip(y_names, opened.term.target.table[len(opened.buffers) :], strict=True)
         inputs = (*taken, *(Port(Role.INPUT, n, type) for n, type in x))
         new = (Port(Role.BUFFER, s.name, s.type) for s in renewed)
         return term, inputs, (*new, *(Port(Role.OUTPUT, n, type) for n, type in y))
@@ -190,4 +196,15 @@ def _check(name: str, term: Any) -> None:
             "a function that updates buffers must have neither dropout nor batch norm",
             f"{name!r} has one of them",
             "build it without",
+        )
+
+
+def _check_names(name: str, term: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    expected = [len(term.source), len(term.target)] if term is not None else []
+    if [len(inputs), len(outputs)] != expected:
+        raise OptionError(
+            "names must be those of all arguments and of all results of a function",
+            f"{name!r} has {' and '.join(map(str, expected)) or 'no term'}, and names {len(inputs)} and "
+            f"{len(outputs)}",
+            "name each of them",
         )

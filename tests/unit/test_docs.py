@@ -323,8 +323,8 @@ def test_the_command_line_has_the_commands_and_options_of_its_page():
     commands = command().commands
     listed = re.findall(r"^\| `catgrad (\w+)", page, re.MULTILINE)
     assert listed == [
-        "emit", "compile", "verify", "draw", "playground", "check", "certify", "save", "hash", "summary",
-        "cost", "run", "targets", "ops", "doctor", "clean",
+        "emit", "compile", "derive", "verify", "draw", "playground", "check", "certify", "save", "hash",
+        "summary", "cost", "run", "targets", "ops", "doctor", "clean",
     ]  # fmt: skip
     assert set(commands) == set(listed)
     for name, found in commands.items():

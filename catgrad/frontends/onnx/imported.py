@@ -96,7 +96,11 @@ class _Importer:
     def imported(self) -> Imported:
         """Build the term X → Y."""
         model = self.model()
-        return Imported(self.name, model, self.parameters, self.inputs, self.buffers, notes=tuple(self.notes))
+        outputs = tuple(each.name for each in self.graph.output)
+        return Imported(
+            self.name, model, self.parameters, self.inputs, self.buffers, notes=tuple(self.notes),
+            outputs=outputs,
+        )  # fmt: skip
 
     def model(self) -> Term:
         """Build the term X → Y."""
