@@ -124,7 +124,7 @@ class _Family:
 
 
 def _reverse(f: Callable[..., Any], x: Arrays, u: Arrays, directions: Sequence[Arrays]) -> Any:
-    """Return u Dⁿf(x)[v₁, …, vₙ₋₁, ·]: derivatives of u f are symmetric, so each is the reverse of the last."""
+    """Return u Dⁿf(x)[v₁, …, vₙ₋₁, ·], each the reverse of the last, as derivatives of u f are symmetric."""
     if not directions:
         return vjp(f)(tuple(x), tuple(u))
     *before, last = directions

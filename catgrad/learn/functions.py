@@ -32,8 +32,8 @@ class Functions:
     """Terms X → Y by name, which share the parameters P and buffers M that have the same names.
 
     Each is a function M ⊗ P ⊗ X → M ⊗ Y of the emitted program. It takes only the tables that it reads, and
-    returns M only if it updates a buffer. Dropout and batch norm are in evaluation mode. X and Y of a function
-    are numbered, or have the `names` that are given by its name.
+    returns M only if it updates a buffer. Dropout and batch norm are in evaluation mode. X and Y are
+    numbered, or have the `names` of the function.
 
     Raises: OptionError for a value that is no term, for a reserved name, for a number of names that is not
             that of X and Y, or for a term that updates buffers and has dropout or batch norm; TermError if

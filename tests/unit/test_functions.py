@@ -236,6 +236,14 @@ def dropped(x):
 
 REFUSED = {
     "no terms": (lambda: Functions({}), "functions must be terms by name"),
+    "too few names": (
+        lambda: Functions({"listen": build(listen, [X])}, names={"listen": ([], ["heard"])}),
+        "'listen' has 1 and",
+    ),
+    "names of no term": (
+        lambda: Functions({"listen": build(listen, [X])}, names={"hear": (["x"], ["y"])}),
+        "'hear' has no term",
+    ),
     "no mapping": (lambda: Functions([build(listen, [X])]), "functions must be terms by name"),
     "no term": (lambda: Functions({"listen": listen}), "'listen' is <function"),
     "a name of ours": (lambda: Functions({"forget": build(listen, [X])}), "one is 'forget'"),
