@@ -320,3 +320,9 @@ def test_arrays_in_other_files_lie_in_the_folder_of_the_model(tmp_path):
         (folder / "bad.onnx").write_bytes(made.SerializeToString())
         with pytest.raises(ArtifactError, match=r"must lie in its file|an offset is 'many'"):
             from_onnx(folder / "bad.onnx")
+
+
+def test_operators_whose_bodies_depend_on_types_of_initialisers_are_inlined():
+    nodes = [("RMSNormalization", "x s", "y", {"axis": -1})]
+    ends = [("x", "float32", [2, 5])], nodes, [("y", "float32", [2, 5])]
+    assert list(from_onnx(model(*ends, {"s": np.ones(5, "f")}, opset=23)).parameters) == ["s"]

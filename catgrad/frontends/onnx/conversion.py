@@ -59,7 +59,18 @@ def _inlined(model: Any) -> Any:
     if not model.functions and used <= set(known):
         return model
     _spell_defaults(model, set(known))
+    _declare_initialisers(model.graph)
     return inliner.inline_selected_functions(model, known, exclude=True, inline_schema_functions=True)
+
+
+def _declare_initialisers(graph: Any) -> None:
+    """Declare the types of initialisers, from which the inliner makes the bodies of some operators."""
+    from onnx import helper
+
+    declared = {value.name for value in (*graph.input, *graph.value_info)}
+    for each in graph.initializer:
+        if each.name not in declared:
+            graph.value_info.append(helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
 
 
 def _spell_defaults(model: Any, known: set[tuple[str, str]]) -> None:
