@@ -171,15 +171,20 @@ class _Roller:
                 return
 
     def _run(self, place: int, period: int, length: int) -> _Run | None:
-        """Return the run with the fewest carries, then with one first layer, that begins there."""
+        """Return the run with the fewest carries, then with one first layer, that begins there.
+
+        Where names tell neighbours apart, as the first and the last half of a block, a segment has both.
+        """
         count = length // period
+        if count < MIN_LAYERS:
+            return None
         found = []
         for start in range(place, place + length - period * count + 1):
             segments = (self.nodes[start + t * period :][:period] for t in range(count))
             found.append(_Run(start, [*zip(*segments, strict=True)]))
-        regular = ((run, self._first_layers(run)) for run in found if run.is_regular)
+        regular = [(run, self._first_layers(run)) for run in found if run.is_regular]
         costs = [(len(run.carries), len(first), k, run) for k, (run, first) in enumerate(regular) if first]
-        return min(costs, default=(None,))[-1]
+        return min(costs)[-1] if costs else self._run(place, 2 * period, length) if regular else None
 
     def _first_layers(self, run: _Run) -> set[tuple[str, ...]]:
         """Return the numbers of first layers in names of arrays; none if names differ otherwise."""
