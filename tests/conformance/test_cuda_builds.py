@@ -10,7 +10,7 @@ import re
 import pytest
 from catgrad.backends.cuda.tools import NVCC
 
-from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from examples import char_gpt, digits, iris, llama, lstm
 from tests.conformance.c_models import MODELS, classes, mlp
 from tests.targets import emit
@@ -127,11 +127,20 @@ def test_tiles_are_stored_as_16_bytes(tmp_path):
 
 
 def test_a_row_is_read_after_the_barrier_behind_which_another_thread_wrote_it(tmp_path):
-    """Layer norm within a step: through a restricted pointer, nvcc would read the mean before."""
-    emit(TASKS["mlp"](), "cuda").write(tmp_path)
-    done = run(*NVCC.command(), "-std=c++17", "-O3", "-arch=compute_90", "-ptx", "mlp.cu", cwd=tmp_path)
+    """Through a restricted pointer, nvcc would read an element before."""
+
+    def mirrored(x):
+        y = ops.softmax(x)
+        return y, y * ops.flip(y, [1])
+
+    term = build(mirrored, [NdArrayType((Dim("n"), 100))])
+    emit(Functions({"mirrored": term}, "mirrored"), "cuda").write(tmp_path)
+    flags = ("-std=c++17", "-O3", "-arch=compute_90", "-ptx")
+    done = run(*NVCC.command(), *flags, "mirrored.cu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    kernels = re.findall(r"(?ms)^\.visible \.entry.*?^}|^\.entry.*?^}", (tmp_path / "mlp.ptx").read_text())
+    kernels = re.findall(
+        r"(?ms)^\.visible \.entry.*?^}|^\.entry.*?^}", (tmp_path / "mirrored.ptx").read_text()
+    )
     parts = [kernel.partition("bar.warp.sync") for kernel in kernels]
     writing = [(before, after) for before, barrier, after in parts if barrier and "st.global" in before]
     assert writing

@@ -160,7 +160,10 @@ WRONG = [
     ),
     (dict(dynamic={"x": ("batch",), "targets": ("batch",)}), OptionError, "and no examples; pass targets="),
     (dict(loss=lambda y, t, w: (y * t * w).sum()), UnsupportedOp, "pass examples of its targets"),
-    (dict(module=Layer(lambda h: h.squeeze(0))), UnsupportedOp, "squeezed must have a fixed size"),
+    (
+        dict(module=Layer(lambda h: h.squeeze(0)), dynamic=("batch",)),
+        UnsupportedOp, "squeezed must have a fixed size",
+    ),
 ]  # fmt: skip
 
 
