@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.modules.records import adam, mean, module, real, signs, uniform, whole  # noqa: E402
+from tests.modules.records import mean, module, real, signs, uniform, whole  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -94,7 +94,8 @@ class Generator(nn.Module):
         return self.main(z)
 
 
-@module("WGAN-GP critic", (real("n", 4), real("n", 4), uniform("n", 1)), (), mean, adam)
+# The gradient of a bias is 0 up to rounding, of which Adam would make a step of its whole rate.
+@module("WGAN-GP critic", (real("n", 4), real("n", 4), uniform("n", 1)), (), mean)
 class GradientPenalty(nn.Module):
     def __init__(self):
         super().__init__()

@@ -9,7 +9,7 @@ from tests.modules.trial import MODULES, outcome
 pytestmark = pytest.mark.filterwarnings("ignore")
 """PyTorch warns of its older functions, and a replay of modules that do not run in float64."""
 
-FIXED = ("CLIP loss", "GCN on one graph", "Gaussian process", "dynamic convolution")
+FIXED = ("CLIP loss", "GCN on one graph", "Gaussian process", "dynamic convolution", "prototypical network")
 """Modules that fix the size of the batch, which is then that of the examples."""
 
 OWN = "a gradient must be that of the operations of a module"
