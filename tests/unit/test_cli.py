@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -277,8 +278,8 @@ def test_the_cache_is_cleaned(tmp_path):
     for name in ("c/entry", "templates", "mine"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").write_bytes(bytes(2_000_000))
-    listed = run("clean", "--dry-run", CATGRAD_CACHE=str(tmp_path))
-    assert listed.returncode == 0 and listed.stdout.count(str(tmp_path)) == 2
+    listed = run("clean", "--dry-run", "--json", CATGRAD_CACHE=str(tmp_path))
+    assert [row["MB"] for row in json.loads(listed.stdout)] == [2, 2]
     assert (tmp_path / "c").exists()
     assert run("clean", CATGRAD_CACHE=str(tmp_path)).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
