@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -99,7 +100,8 @@ def test_a_trade_is_reported():
     task = task_of(perceptron())
     whole = emit(task, "c", batch=BATCH)
     assert "## Memory" not in whole.files["README.md"]
-    least = step_bytes(get_backend("c"), fitted(get_backend("c").configured(batch=BATCH), task))
+    rolled = replace(task, rolls=True)  # as it is emitted
+    least = step_bytes(get_backend("c"), fitted(get_backend("c").configured(batch=BATCH), rolled))
     traded = emit(task, "c", batch=BATCH, memory=least - 1)
     notes = json.loads(traded.files["manifest.json"])["notes"]
     assert any("segments" in note or "parts" in note for note in notes)
