@@ -17,7 +17,7 @@ TARGETS = ("numpy", "torch", "jax", "c", "cuda", "javascript", "webgpu", "ggml")
 def test_loops_compute_the_bits_of_layers_written_out(target, model, count):
     """A loss may be a sum in another order, and where compilers contract, an update too.
 
-    On GPUs, threads share a sum as its kernel is scheduled, and kernels are other ones where layers are fused.
+    On GPUs, threads share a sum as its kernel is scheduled, and kernels differ where layers are fused.
     """
     if reason := cannot(target):
         pytest.skip(f"target {target}: {reason}")
