@@ -41,7 +41,7 @@ class Case:
     y: str
     jacobian: Array | None
     differs: bool
-    """Whether differences approximate it, which they do not at a tie or a kink."""
+    """True if differences approximate it, which they do not at a tie or a kink."""
 
 
 def cases(folder: Path, module: str) -> list[Case]:

@@ -144,7 +144,7 @@ def test_a_recurrent_layer_has_second_derivatives():
     np.testing.assert_allclose(product, (above - below) / (2 * h), rtol=1e-2, atol=2e-3)
 
 
-def test_what_has_no_derivative_is_refused():
+def test_a_model_without_a_derivative_is_refused():
     counts = model([("x", "int64", [2])], [("Neg", "x", "y")], [("y", "int64", [2])])
     with pytest.raises(DtypeError, match=r"floating-point input, but it has i64\[2\]"):
         from_onnx(counts).derived()
