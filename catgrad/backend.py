@@ -74,9 +74,6 @@ class Artifact(Tabular):
     values: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The target, the functions and the files."""

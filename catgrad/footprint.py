@@ -31,9 +31,6 @@ class Footprint(Tabular):
     flash: int | None = None
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The bytes of each function, and of all."""

@@ -60,12 +60,15 @@ class Table:
 
 
 class Tabular(ABC):
-    """An object that a notebook shows as its table."""
+    """An object that prints as its table, in a notebook too."""
 
     @property
     @abstractmethod
     def table(self) -> Table:
         """The table."""
+
+    def __repr__(self) -> str:
+        return str(self.table)
 
     def _repr_html_(self) -> str:
         return self.table._repr_html_()

@@ -52,9 +52,6 @@ class Columns(Tabular, Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The kind and the values of each column."""

@@ -35,9 +35,6 @@ class Communication(Tabular):
     parameters: Mapping[str, Size]
     reasons: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     def sent(self, way: str) -> Size:
         """Return the bytes that each device sends: (N - 1)/N of those that pass, rounded up."""
         return -(-self.passes[way] * (self.devices - 1) // self.devices)

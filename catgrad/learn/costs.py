@@ -38,9 +38,6 @@ class Costs(Tabular):
     workspaces: Mapping[str, int | None]
     communicated: Size
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The costs as a table."""

@@ -18,9 +18,6 @@ class Shown(Tabular):
 
     history: History | None = None
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The arrays, elements and bytes of each table of a task."""

@@ -52,9 +52,6 @@ class Summary(Tabular):
     total: Layer
     footprint: Footprint | None = None
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The summary as a table."""

@@ -335,9 +335,6 @@ class Task(Tabular):
         """Count the bytes that each of some devices sends in a step: `catgrad.learn.communication`."""
         return communication(self, devices, **sizes)
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The types of the model, the arrays, the optimiser and the loss."""

@@ -89,9 +89,6 @@ class Trace(Tabular):
     first_nan: Step | None
     nan_arguments: tuple[int, ...]
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
     @property
     def table(self) -> Table:
         """The operation that made the first NaN, and the slowest ones."""
