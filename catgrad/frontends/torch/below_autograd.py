@@ -47,7 +47,7 @@ def replayed(
     held = {name: _fake(mode, x, {}) for name, x in _held(module).items()}
 
     def call(arrays: Any, inputs: Any) -> Any:
-        with _Detaching(), _Gradients():
+        with _Gradients() as gradients, _Detaching(gradients):
             return torch.func.functional_call(module, arrays, inputs)
 
     with mode:
@@ -75,10 +75,17 @@ def _replay(module: Any, graph: Any) -> Any:
 
 
 class _Gradients(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not annotated here
-    """Record where gradients stop: below autograd, a graph does not tell."""
+    """Record where gradients stop: below autograd, a graph does not tell.
+
+    `detaches` is true while `detach` runs on behalf of the module.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.detaches = False
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is DETACH and not _State.detaches:  # autograd's own, of a result that it saves
+        if function is DETACH and not self.detaches:  # autograd's own, of a result that it saves
             return torch.ops.aten.alias.default(*args)
         if function is DETACH or torch.is_grad_enabled():
             return function(*args, **(kwargs or {}))
@@ -89,14 +96,12 @@ class _Gradients(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not ann
         return function(*tree_map(_stopped, args), **tree_map(_stopped, kwargs or {}))
 
 
-class _State:
-    """State of the trace: `detaches` while `detach` runs on behalf of the module."""
-
-    detaches = False
-
-
 class _Detaching(TorchFunctionMode):  # type: ignore[misc]
     """Tell calls of `detach` by the module from what autograd does itself."""
+
+    def __init__(self, gradients: _Gradients) -> None:
+        super().__init__()
+        self.gradients = gradients
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in DETACHES_IN_PLACE:
@@ -105,11 +110,11 @@ class _Detaching(TorchFunctionMode):  # type: ignore[misc]
             )
         if function not in DETACHES:
             return function(*args, **(kwargs or {}))
-        _State.detaches = True
+        self.gradients.detaches = True
         try:
             return function(*args, **(kwargs or {}))
         finally:
-            _State.detaches = False
+            self.gradients.detaches = False
 
 
 def _stopped(x: Any) -> Any:
