@@ -148,8 +148,8 @@ def scan(
     Raises: OptionError if there are no arrays and no length; ShapeError if rows differ in number;
             TypeMismatch if the carry changes its type; TermError for a result that is not a variable
     """
-    carry, rows = _tuple(initial), _tuple(arrays)
-    _check_variables("scan", *carry, *rows)
+    carry, rows = as_tuple(initial), as_tuple(arrays)
+    check_variables("scan", *carry, *rows)
     if length is None:
         if not rows or not rows[0].shape:
             raise OptionError(
@@ -159,14 +159,14 @@ def scan(
 
     def iteration(*arguments: Any) -> Any:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
-        new, stacked = _split_results(body(_like(initial, c), _like(arrays, x)), len(carry))
+        new, stacked = _split_results(body(like(initial, c), like(arrays, x)), len(carry))
         return [*new, *stacked]
 
     inside = [*(c.type for c in carry), *(x.type.with_shape(x.shape[1:]) for x in rows)]
     term, around = build_inside(iteration, inside)
     results = Scan(Block(term), length, len(carry), len(rows), backwards).apply(*carry, *rows, *around)
     outputs = results[len(carry) :]
-    return _like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
+    return like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
 
 
 def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -177,7 +177,7 @@ def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[An
             f"it returns {result!r}",
             "return for example (h, h)",
         )
-    new, stacked = map(_tuple, result)
+    new, stacked = map(as_tuple, result)
     if len(new) != carried:
         # Otherwise the last of them would be taken for the stacked rows.
         raise TypeMismatch(
@@ -194,7 +194,7 @@ def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
     Raises: TypeMismatch if the body changes the types; as scan
     """
     carry = initial[0] if len(initial) == 1 else initial
-    result, _ = scan(lambda c, _: (body(*_tuple(c)), ()), carry, length=times)
+    result, _ = scan(lambda c, _: (body(*as_tuple(c)), ()), carry, length=times)
     return result
 
 
@@ -206,7 +206,7 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
     Raises: DtypeError unless the condition is one boolean; TypeMismatch if the branches return
             other types; TermError for what is no variable
     """
-    _check_variables("cond", condition, *operands)
+    check_variables("cond", condition, *operands)
     types = [operand.type for operand in operands]
     built = [build_inside(branch, types) for branch in (then, otherwise)]
     around = {variable.wire: variable for _, captured in built for variable in captured}
@@ -226,13 +226,14 @@ def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
 
     Raises: TermError for an operand that is no variable
     """
-    _check_variables("checkpoint", *operands)
+    check_variables("checkpoint", *operands)
     term, around = build_inside(function, [operand.type for operand in operands])
     results = Checkpoint(Block(term)).apply(*operands, *around)
     return results[0] if len(results) == 1 else results
 
 
-def _check_variables(subject: str, *values: Any) -> None:
+def check_variables(subject: str, *values: Any) -> None:
+    """Raise TermError unless all values are variables."""
     for value in values:
         if not isinstance(value, Var):
             raise TermError(
@@ -242,9 +243,11 @@ def _check_variables(subject: str, *values: Any) -> None:
             )
 
 
-def _tuple(values: Any) -> tuple[Any, ...]:
+def as_tuple(values: Any) -> tuple[Any, ...]:
+    """Return several values, or a single one, as a tuple."""
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
-def _like(pattern: Any, values: Sequence[Any]) -> Any:
+def like(pattern: Any, values: Sequence[Any]) -> Any:
+    """Return values as a tuple if the pattern is several, else the only one."""
     return tuple(values) if isinstance(pattern, (tuple, list)) else values[0]

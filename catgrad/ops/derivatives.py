@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
-from catgrad.ops.control import _check_variables, _like, _tuple
+from catgrad.ops.control import as_tuple, check_variables, like
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
 from catgrad.terms.build import build, build_inside
@@ -89,10 +89,10 @@ def vjp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """
 
     def product(x: Any, cotangent: Any) -> Any:
-        points, cotangents = _tuple(x), _tuple(cotangent)
-        _check_variables("vjp", *points, *cotangents)
+        points, cotangents = as_tuple(x), as_tuple(cotangent)
+        check_variables("vjp", *points, *cotangents)
         op, around = _derivative(function, points, range(len(points)))
-        return _like(x, op.apply(*points, *around, *cotangents))
+        return like(x, op.apply(*points, *around, *cotangents))
 
     return product
 
@@ -106,8 +106,8 @@ def jvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """
 
     def product(x: Any, tangent: Any) -> Any:
-        points, tangents = _tuple(x), _tuple(tangent)
-        _check_variables("jvp", *points, *tangents)
+        points, tangents = as_tuple(x), as_tuple(tangent)
+        check_variables("jvp", *points, *tangents)
         op, around = _derivative(function, points, range(len(points)))
 
         def transposed(*cotangents: Any) -> Any:
@@ -132,7 +132,7 @@ def grad(function: Callable[..., Any], argument: int | Sequence[int] = 0) -> Cal
     chosen = (argument,) if isinstance(argument, int) else tuple(argument)
 
     def gradient(*x: Any) -> Any:
-        _check_variables("grad", *x)
+        check_variables("grad", *x)
         if not all(0 <= k < len(x) for k in chosen):
             raise OptionError(
                 f"the arguments of a gradient must be among the {len(x)} of its function",
@@ -161,7 +161,7 @@ def hvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """
 
     def product(x: Any, vector: Any) -> Any:
-        return vjp(grad(function, range(len(_tuple(x)))))(x, vector)
+        return vjp(grad(function, range(len(as_tuple(x)))))(x, vector)
 
     return product
 
