@@ -19,6 +19,7 @@ from catgrad.tables import Table
 if TYPE_CHECKING:
     from catgrad.learn.functions import Functions
     from catgrad.learn.learner import Learner
+    from catgrad.learn.task import Task
     from catgrad.programs.ports import Port
 
 EXAMPLE_SIZE = 4
@@ -72,11 +73,7 @@ def run(
 
     Example: `catgrad run net:task -f grads --trace --data batch.npz --weights run.safetensors -o nan.svg`
     """
-    from catgrad.learn import checkpoint
-    from catgrad.learn.compile import emit, emit_by_default
-    from catgrad.learn.task import COMPILED, Task
-    from catgrad.learn.trace import arguments, kind_of
-    from catgrad.learn.trace import trace as traced
+    from catgrad.learn.task import Task
 
     if data:
         require_unused(context, ["size"], "with --data")
@@ -88,23 +85,53 @@ def run(
         with guarded(f"{model} must run", "mend the model or its data"):
             show_table(_interpreted(_functions(found), function, data, sizes))
         return
-    task = found
     with guarded(f"{model} must run", "mend the model, its weights or its data"):
-        learner: Learner = emit(task).load()().learner(seed=0)
-        if weights:
-            checkpoint.load(learner, weights)
-        _, inputs, outputs = task.entry(kind_of(function))
-        own = _arrays([port for port in inputs if not port.role.is_table], data, sizes)
+        learner = _learner(found, weights)
+        own = _own_arrays(found, function, data, sizes)
         if trace:
-            found = traced(task, *own, function=function, learner=learner, target=target)
-            show_table(found.table)
-            if output:
-                found.draw(output)
-            return
-        given = arguments(task, function, own, learner)
-        show_table(
-            _described(outputs, getattr(emit_by_default(COMPILED, task, target).load()(), function)(*given))
-        )
+            _trace(found, function, target, learner, own, output)
+        else:
+            show_table(_computed(found, function, target, learner, own))
+
+
+def _learner(task: Task, weights: str) -> Learner:
+    """Return a learner with initial values of seed 0, or those of a checkpoint."""
+    from catgrad.learn import checkpoint
+    from catgrad.learn.compile import emit
+
+    learner: Learner = emit(task).load()().learner(seed=0)
+    if weights:
+        checkpoint.load(learner, weights)
+    return learner
+
+
+def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, Any]) -> list[Any]:
+    """Read or draw the arguments of a function that are no tables."""
+    from catgrad.learn.trace import kind_of
+
+    _, inputs, _ = task.entry(kind_of(function))
+    return _arrays([port for port in inputs if not port.role.is_table], data, sizes)
+
+
+def _trace(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any], output: str) -> None:
+    """Run a function operation by operation, list what was found, and draw it if a file is named."""
+    from catgrad.learn.trace import trace
+
+    found = trace(task, *own, function=function, learner=learner, target=target)
+    show_table(found.table)
+    if output:
+        found.draw(output)
+
+
+def _computed(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any]) -> Table:
+    """Run a function as it is emitted for a target, and describe its results."""
+    from catgrad.learn.compile import emit_by_default
+    from catgrad.learn.task import COMPILED
+    from catgrad.learn.trace import arguments, kind_of
+
+    _, _, outputs = task.entry(kind_of(function))
+    emitted = emit_by_default(COMPILED, task, target).load()()
+    return _described(outputs, getattr(emitted, function)(*arguments(task, function, own, learner)))
 
 
 def _functions(found: Any) -> Functions:
