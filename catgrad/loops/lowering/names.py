@@ -10,7 +10,7 @@ class Names:
     """The names of a function's values, as hints: several values may have the same."""
 
     def __init__(self, function: Function) -> None:
-        self.known = function.names
+        self.known = dict(function.names)
         self._layers = layers_of_values(function)
         self._made: dict[int, str] = {}
 
@@ -24,12 +24,14 @@ class Names:
             self._made[output] = named if named != role or not layer else f"{layer}.{role}"
 
     def add_loop(self, apply: Apply, body: Function, carried: int) -> None:
-        """Name the results of a loop as those of its body; a carry of an unnamed value as before."""
+        """Name the results of a loop as its body does, whatever they are named outside."""
         inside = Names(body)
         for each in body.body:
             inside.add(each)
-        for output, before in zip(apply.outputs, body.arguments[:carried], strict=False):
+        for output, before, after in zip(apply.outputs, body.arguments[:carried], body.results, strict=False):
             self._made[output] = inside.of(before)
+            if named := inside.known.get(after) or inside.known.get(before):
+                self.known[output] = named
         for output, value in zip(apply.outputs, body.results, strict=True):
             self._made[output] = inside.of(value, self._made.get(output, "copy"))
 
