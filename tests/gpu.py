@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda.machine import MACHINE
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import exchanged
 from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.nest import Axis, Barrier, Item, Loop
+from catgrad.loops.ir.nest import Barrier, Item, Loop
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.passes import gpu

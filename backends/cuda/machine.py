@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Axis
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from catgrad.loops.ir.nest import Axis, Kernel, MatMul
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Kernel, MatMul
 from catgrad.loops.ir.steps import Lowered
 from catgrad.terms.op import Op
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Dim, Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel, verify
 from catgrad.loops.ir.index import Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Barrier,
     Check,
     Combine,

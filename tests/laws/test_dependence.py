@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import exchanged, first_writes, is_parallel, vector_sums
 from catgrad.loops.ir.index import Read, Variable, index
-from catgrad.loops.ir.nest import Axis, Barrier, Let, Loop, MatMul, Store
+from catgrad.loops.ir.nest import Barrier, Let, Loop, MatMul, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Space
 from catgrad.loops.ir.steps import kernels
 from tests.nests import InOrder, arrays_for, nests

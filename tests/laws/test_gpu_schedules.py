@@ -15,8 +15,9 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, Store, loops, statements
+from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size

@@ -14,7 +14,8 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
-from catgrad.loops.ir.nest import Axis, loops, size_hint
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import loops, size_hint
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size

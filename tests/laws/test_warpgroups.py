@@ -10,8 +10,9 @@ from catgrad.backends.cuda.machine import MACHINE
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import box
-from catgrad.loops.ir.nest import Axis, loops, perfect_nest
+from catgrad.loops.ir.nest import loops, perfect_nest
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.passes.gpu import tilings
 from catgrad.ops.contract import Contract

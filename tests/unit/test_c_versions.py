@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Functions, NdArrayType, build, ops
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Let, Loop, Store
+from catgrad.loops.ir.nest import Let, Loop, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Space
 from catgrad.loops.printing.versions import near
 from catgrad.ops.transcendental import Cos, Sin

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from catgrad import Dim, Functions, NdArrayType, build, ops
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Store
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space, number
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.vectorise import vectorise

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size, coefficients, divided
 from catgrad.loops.ir.index import Atom, Index, Quotient, Variable, index
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, is_zero
+from catgrad.loops.ir.scalar import GLOBAL, Bounds, Buffer, Load, Scalar, unmasked
 
 MAP_BYTES = 16
 """Bytes whose multiples the strides and the beginning of an array with a tensor map are."""
-
-MAPPED = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
-"""Spaces of arrays that have tensor maps."""
 
 MAX_DIMENSIONS = 4
 """Dimensions of a tensor map."""
@@ -51,7 +48,7 @@ class Box:
 def box(factor: Scalar, place: Variable, term: Variable) -> Box | None:
     """Describe a factor as boxes of all places and some terms; None if no tensor map can."""
     conditions, load = unmasked(factor)
-    if not isinstance(load, Load) or not load.buffer.is_aligned or load.buffer.space not in MAPPED:
+    if not isinstance(load, Load) or not load.buffer.is_aligned or load.buffer.space not in GLOBAL:
         return None
     flat, own = load.buffer.flat(load.indices), {place, term}
     along = [_along(flat, conditions, v) for v in (place, term)]
@@ -79,15 +76,6 @@ def box(factor: Scalar, place: Variable, term: Variable) -> Box | None:
 def _is_multiple(size: Size, number: int) -> bool:
     """Prove that a size is not negative, and a multiple of a number."""
     return divided(size, number) is not None and min(coefficients(size).values(), default=0) >= 0
-
-
-def unmasked(scalar: Scalar) -> tuple[list[Bounds], Scalar]:
-    """Return the conditions beyond which a scalar is 0, and what it is within."""
-    conditions: list[Bounds] = []
-    while isinstance(scalar, Masked) and is_zero(scalar.outside):
-        conditions += scalar.conditions
-        scalar = scalar.inside
-    return conditions, scalar
 
 
 def _along(flat: Index, conditions: Sequence[Bounds], variable: Variable) -> Dimension | None:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Atom, Index, Variable, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Barrier,
     Check,
     Commit,

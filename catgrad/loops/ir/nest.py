@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
 from typing import Any, Self
 
 from catgrad.dims import Dim, Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Atom, Index, Read, Variable, index
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
 from catgrad.terms.op import Op
@@ -16,58 +16,6 @@ from catgrad.terms.op import Op
 Indices = tuple[Index, ...]
 Access = tuple[Buffer, Indices]
 Substitution = Mapping[Variable, Index]
-
-
-class Axis(Enum):
-    """Kinds of loops: sequential, parallel, vectorised, or distributed over the levels of a GPU."""
-
-    SERIAL = "serial"
-    PARALLEL = "parallel"
-    """Iterations are distributed among threads."""
-    VECTOR = "vector"
-    """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
-    WIDE = "wide"
-    """The same, in the widest vectors that the processor has, even if compilers prefer others."""
-    UNROLLED = "unrolled"
-    """Iterations are written out one after the other."""
-    OUTER = "outer"
-    """A thread adds the outer products of all iterations to its registers, at once."""
-    TENSOR = "tensor"
-    """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
-    WARPGROUP = "warpgroup"
-    """Warp groups run all iterations: a block adds a product of parts of two arrays to its registers."""
-    EITHER = "either"
-    """The one iteration is the last item where warp groups multiply, or the others, which mean the same."""
-    COPY = "copy"
-    """All iterations are one asynchronous copy of neighbouring elements to shared memory."""
-    GRID = "grid"
-    """Each iteration has a thread of its own."""
-    BLOCK = "block"
-    """Each iteration has a block of threads, its team."""
-    WARP = "warp"
-    """Each iteration has a warp of 32 threads, its team."""
-    THREAD = "thread"
-    """Iterations are distributed among the threads of the team; sums over them are combined afterwards."""
-
-    @property
-    def is_concurrent(self) -> bool:
-        """Tell whether threads of a GPU share the iterations."""
-        return self in (Axis.GRID, Axis.BLOCK, Axis.WARP, Axis.THREAD)
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether all iterations are one line of a printed kernel."""
-        return self in (Axis.OUTER, Axis.TENSOR, Axis.COPY, Axis.WARPGROUP)
-
-    @property
-    def is_vector(self) -> bool:
-        """Tell whether iterations run in the lanes of vectors."""
-        return self in (Axis.VECTOR, Axis.WIDE)
-
-    @property
-    def has_team(self) -> bool:
-        """Tell whether several threads run one iteration together."""
-        return self in (Axis.BLOCK, Axis.WARP)
 
 
 class _Statement:

@@ -35,6 +35,10 @@ class Space(Enum):
     """A scalar variable of one kernel, without an address."""
 
 
+GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
+"""Spaces of arrays in the memory that all threads of a GPU share."""
+
+
 ROW_MAJOR: tuple[int, ...] = (-1,)
 """The default order of a buffer's axes."""
 
@@ -264,6 +268,15 @@ def number(value: float, dtype: Dtype) -> Number:
 def is_zero(scalar: Scalar) -> bool:
     """Tell whether it is the number 0."""
     return isinstance(scalar, Number) and scalar.constant.value == 0
+
+
+def unmasked(scalar: Scalar) -> tuple[list[Bounds], Scalar]:
+    """Return the conditions beyond which a scalar is 0, and what it is within."""
+    conditions: list[Bounds] = []
+    while isinstance(scalar, Masked) and is_zero(scalar.outside):
+        conditions += scalar.conditions
+        scalar = scalar.inside
+    return conditions, scalar
 
 
 def cast(scalar: Scalar, dtype: Dtype) -> Compute:

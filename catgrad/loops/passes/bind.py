@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from catgrad.dims import Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Barrier,
     Check,
     Combine,

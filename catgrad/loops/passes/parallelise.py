@@ -6,11 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from catgrad.dims import Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Access,
-    Axis,
     Item,
     Kernel,
     Loop,

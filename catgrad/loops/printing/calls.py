@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.ir.nest import Axis, size_hint
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
 from catgrad.loops.printing.lines import Line, Threads

@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import accumulate
 
 from catgrad.dims import product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
 from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Barrier,
     Check,
     Combine,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catgrad.loops.ir.nest import Axis
+from catgrad.loops.ir.axis import Axis
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.dims import Dim, product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, combined, index
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Indices,
     Item,
     Kernel,

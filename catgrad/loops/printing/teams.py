@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Axis, Item, Let, Loop, size_hint
+from catgrad.loops.ir.nest import Item, Let, Loop, size_hint
 
 LANE = "lane"
 """Name of the number of a thread in its warp."""

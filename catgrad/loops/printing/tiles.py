@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import SLICE_BYTES, Box, box
 from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Item,
     Loop,
     Store,

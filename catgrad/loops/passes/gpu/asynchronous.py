@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from catgrad.dims import Size, divided
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Axis, Loop, Store, Substituted
-from catgrad.loops.ir.scalar import Bounds, Load, Masked, Space, is_zero, number
+from catgrad.loops.ir.nest import Loop, Store, Substituted
+from catgrad.loops.ir.scalar import GLOBAL, Bounds, Load, Masked, number, unmasked
 
 COPIED_BYTES = (16, 8, 4)
 """Bytes that a thread can copy at once to shared memory, from a multiple of as many."""
-
-GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
-"""Spaces that are copied from."""
 
 
 def copied(store: Store, near: Variable) -> Loop | None:
@@ -19,10 +17,7 @@ def copied(store: Store, near: Variable) -> Loop | None:
 
     Conditions hold for all of them or for none, but for one, which may hold for the first ones.
     """
-    scalar, conditions = store.scalar, list[Bounds]()
-    while isinstance(scalar, Masked) and is_zero(scalar.outside):
-        conditions += scalar.conditions
-        scalar = scalar.inside
+    conditions, scalar = unmasked(store.scalar)
     if not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
         return None
     partial = [condition for condition in conditions if not _is_uniform(condition, near)]

@@ -13,8 +13,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from math import inf
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index, is_below, is_natural
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, size_hint
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Item,
+    Kernel,
+    Loop,
+    Store,
+    Substituted,
+    size_hint,
+)
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.pairs import Element, Pairs, padded

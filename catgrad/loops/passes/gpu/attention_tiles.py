@@ -10,8 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, ReduceLanes, Store, Substituted, rewritten
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Item,
+    Loop,
+    ReduceLanes,
+    Store,
+    Substituted,
+    rewritten,
+)
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.attention_sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import Iterations
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import (
     Access,
-    Axis,
     Barrier,
     Combine,
     Indices,

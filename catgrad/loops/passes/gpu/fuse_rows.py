@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import takewhile
 from math import inf, prod
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, size_hint, statements
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine, Pass
 from catgrad.loops.passes.fuse import fused_steps, iterations

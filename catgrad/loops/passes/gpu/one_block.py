@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.dims import Dim
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import (
-    Axis,
     Check,
     Item,
     Kernel,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below
-from catgrad.loops.ir.nest import Axis, Indices, Item, Loop, Store, Substituted
+from catgrad.loops.ir.nest import Indices, Item, Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.passes.gpu.asynchronous import COPIED_BYTES, copied
 from catgrad.loops.passes.gpu.products import count

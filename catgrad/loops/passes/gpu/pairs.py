@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from catgrad.dims import Size
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Axis, Loop, Store, Substituted
+from catgrad.loops.ir.nest import Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Buffer, Masked, Scalar, Space, number
 from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped
 from catgrad.types import Dtype, NdArrayType

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Indices,
     Item,
     Kernel,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Indices, Item, Loop, scalars
+from catgrad.loops.ir.nest import Indices, Item, Loop, scalars
 from catgrad.loops.ir.scalar import Buffer, Scalar, Space
 from catgrad.loops.machine import WARP
 from catgrad.loops.passes.gpu.wide import WIDTH

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, Replaced, Store, Substituted, rewritten
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Item,
+    Loop,
+    Replaced,
+    Store,
+    Substituted,
+    rewritten,
+)
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Space, number
 from catgrad.loops.passes.gpu.serial import one_thread
 from catgrad.ops.arithmetic import Add

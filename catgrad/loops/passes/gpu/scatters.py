@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.dims import product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Item,
     Kernel,
     Loop,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
-    Axis,
     Item,
     Kernel,
     Loop,

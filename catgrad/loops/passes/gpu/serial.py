@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import (
-    Axis,
     Item,
     Loop,
     Reduce,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.nest import Access, Axis, Kernel, Loop, may_fail
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Access, Kernel, Loop, may_fail
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Combine, Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.memory_plan import byte_size

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.dims import Size, product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, Store
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Scalar, Space, number
 from catgrad.loops.passes.gpu.products import count
 from catgrad.ops.arithmetic import Add, Multiply

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catgrad.dims import product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Combine,
     Item,
     Kernel,

@@ -21,8 +21,9 @@ from itertools import zip_longest
 from math import prod
 
 from catgrad.dims import product
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, Substituted, rewritten
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.operands import Operand, Terms

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import (
-    Axis,
     Item,
     Kernel,
     Loop,

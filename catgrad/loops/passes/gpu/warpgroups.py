@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.boxes import SLICE_BYTES, box, unmasked
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.boxes import SLICE_BYTES, box
 from catgrad.loops.ir.index import Atom, Either, Index, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, Rewriter, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Masked, Scalar, converted, number
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Masked, Scalar, converted, number, unmasked
 from catgrad.loops.passes.gpu.operands import Terms
 from catgrad.loops.passes.gpu.products import SHORT
 from catgrad.loops.passes.gpu.thread_tiles import Side, unflat

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import count
 
 from catgrad.dims import divided
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Axis,
     Item,
     Loop,
     Replaced,
