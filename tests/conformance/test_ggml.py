@@ -216,7 +216,7 @@ def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     artifact = emit(line(), "ggml")
     expected = artifact.load()().learner().predict(X)
-    [library] = tmp_path.glob("*/line_ggml.*.so")
+    [library] = tmp_path.rglob("line_ggml.*.so")
     content = library.read_bytes()
     library.unlink()
     library.write_bytes(content[:100])
