@@ -60,7 +60,7 @@ class Training:
         """The module. Raises: as `find` or `from_folder`; ToolError without PyTorch"""
         nn = _torch().nn
         if self.model.startswith(FOLDER):
-            from catgrad.frontends.torch.hugging_face import from_folder
+            from catgrad.frontends.torch.hugging_face.folder import from_folder
 
             with guarded(f"transformers must build the model of {self.model}", "check its config.json"):
                 return from_folder(self.model.removeprefix(FOLDER))
@@ -94,7 +94,7 @@ class Training:
         """
         backend = get_backend(target).configured(**parsed(options))
         given = self._given()
-        from catgrad.frontends.torch.compiled import emit_module
+        from catgrad.frontends.torch.training.compiled import emit_module
 
         with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
             return emit_module(*given, backend, default, functions, **self._options())
@@ -102,7 +102,7 @@ class Training:
     def task(self) -> Task:
         """Import the module, and compose it with the optimiser and the loss. Raises: as `emitted`"""
         given = self._given()
-        from catgrad.frontends.torch.compiled import module_task
+        from catgrad.frontends.torch.training.compiled import module_task
 
         with guarded(f"{self.model} must compile", "mend the module, or what it is given"):
             return module_task(*given, **self._options())[1]
@@ -129,7 +129,7 @@ class Training:
 
         Raises: as `emitted`; ToolError if the program cannot be built or run here
         """
-        from catgrad.frontends.torch.compiled import ModuleLearner, learner_of
+        from catgrad.frontends.torch.training.compiled import ModuleLearner, learner_of
 
         imported, artifact = self.emitted(target, options, default=LEARNER)
         return ModuleLearner(
@@ -172,7 +172,7 @@ def _torch() -> Any:
 
 def _dynamic(module: Any, types: Sequence[NdArrayType]) -> dict[str, tuple[str | None, ...]]:
     """Name the symbolic axes of each argument of forward. Raises: OptionError for too many types"""
-    from catgrad.frontends.torch.export import argument_names
+    from catgrad.frontends.torch.tracing.export import argument_names
 
     names = argument_names(module, len(types))
     if len(types) > len(names):
@@ -201,7 +201,7 @@ def _loss(text: str) -> Any:
 
 def _optimiser(text: str, lr: float | None, module: Any) -> Any:
     """Return an optimiser of torch.optim, or one of catgrad that PyTorch lacks."""
-    from catgrad.frontends.torch.optimiser_options import of_name
+    from catgrad.frontends.torch.training.optimiser_options import of_name
 
     optim = _torch().optim
     name, options = call(text)
@@ -222,7 +222,7 @@ def _optimiser(text: str, lr: float | None, module: Any) -> Any:
 
 def _scheduler(text: str, optimizer: Any) -> Any:
     """Return a scheduler of torch.optim for an optimiser."""
-    from catgrad.frontends.torch.schedulers import FORMULAS
+    from catgrad.frontends.torch.training.schedulers import FORMULAS
 
     schedulers = _torch().optim.lr_scheduler
     name, options = call(text)

@@ -29,7 +29,7 @@ def verify(subject: Any, *arguments: Any, **options: Any) -> Any:
         return verification.verify(subject, *arguments, **options)
     torch = sys.modules.get("torch")  # there is no module without it
     if torch is not None and isinstance(subject, torch.nn.Module):
-        from catgrad.frontends.torch.replay import replay
+        from catgrad.frontends.torch.replay.comparison import replay
 
         return replay(subject, *arguments, **options)
     raise OptionError(

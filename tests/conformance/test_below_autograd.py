@@ -13,7 +13,7 @@ from catgrad.frontends.torch import from_torch
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from catgrad.frontends.torch.export import Export  # noqa: E402  # it needs PyTorch
+from catgrad.frontends.torch.tracing.export import Export  # noqa: E402  # it needs PyTorch
 
 nn, functional = torch.nn, torch.nn.functional
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catgrad import compile_module, from_torch, mse, verify
 from catgrad.errors import OptionError
-from catgrad.frontends.torch.optimiser_options import CLASSES
-from catgrad.frontends.torch.optimisers import continued, several
+from catgrad.frontends.torch.training.optimiser_options import CLASSES
+from catgrad.frontends.torch.training.optimisers import continued, several
 from catgrad.learn import optimisers
 from tests.targets import emit
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catgrad import compile_module, verify
 from catgrad.errors import OptionError
-from catgrad.frontends.torch.schedulers import FORMULAS, STEP_TYPE, of_schedulers
+from catgrad.frontends.torch.training.schedulers import FORMULAS, STEP_TYPE, of_schedulers
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from catgrad import compile_module, verify
 from catgrad.errors import OptionError
-from catgrad.frontends.torch.schedulers import of_schedulers
-from catgrad.frontends.torch.warm_up import MODULE, WARM_UPS
+from catgrad.frontends.torch.training.schedulers import of_schedulers
+from catgrad.frontends.torch.training.warm_up import MODULE, WARM_UPS
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 from tests.conformance.test_continued_optimisers import Lion, in_float64  # noqa: E402, F401  # they need it

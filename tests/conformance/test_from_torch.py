@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from catgrad import Task, mse, sgd
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.export import Export
-from catgrad.frontends.torch.registry import RANDOM, REGISTRY
+from catgrad.frontends.torch.registry import TRANSLATIONS
+from catgrad.frontends.torch.tracing.export import Export
 from catgrad.functors import factor_parameters, reverse
 from catgrad.programs.program import evaluate
 from catgrad.terms.structural import is_differentiable
@@ -26,7 +26,9 @@ from tests.conformance.torch_modules import CASES, made  # noqa: E402
 from tests.conformance.torch_overloads import FAMILIES, full_name  # noqa: E402
 
 DRAWS = ("randomness", "distributions")
-TESTED_IN_TRAINING = {name for name in RANDOM if REGISTRY[name].__module__.endswith(DRAWS)} | {
+TESTED_IN_TRAINING = {
+    name for name, each in TRANSLATIONS.items() if each.is_random and each.real.__module__.endswith(DRAWS)
+} | {
     "aten._native_batch_norm_legit_functional.default",
     "aten._assert_scalar.default",
     "aten.sym_constrain_range.default",
@@ -148,7 +150,11 @@ def test_every_registered_operation_is_tested():
     graph = Export(All(modules), (inputs,), train=False, dynamic=()).decomposed().graph
     found = {str(node.target) for node in graph.nodes}
     called = {name for family in [*FAMILIES.values(), COMPLEX] for name in map(full_name, family)}
-    of_pytorch = {name for name in REGISTRY if name.startswith("aten.")}  # others: test_torch_families.py
+    of_pytorch = {
+        name
+        for name, each in TRANSLATIONS.items()
+        if each.real and not each.whole and name.startswith("aten.")
+    }  # others: test_torch_families.py
     reverses = {name for name in of_pytorch if "_backward." in name}  # test_torch_derivatives.py
     assert of_pytorch - TESTED_IN_TRAINING - called - reverses <= found
 

@@ -16,8 +16,8 @@ from tests.targets import on
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from catgrad.frontends.torch import criteria, optimiser_options  # noqa: E402  # they need PyTorch
-from catgrad.frontends.torch import optimisers as theirs  # noqa: E402
+from catgrad.frontends.torch.training import criteria, optimiser_options  # noqa: E402  # they need PyTorch
+from catgrad.frontends.torch.training import optimisers as theirs  # noqa: E402
 
 nn, optim = torch.nn, torch.optim
 

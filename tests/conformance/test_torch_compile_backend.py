@@ -15,7 +15,7 @@ from catgrad.errors import CatgradWarning, UnsupportedOp
 
 torch = pytest.importorskip("torch", reason="PyTorch, whose backend this is, is not installed")
 
-from catgrad.frontends.torch import backend as module  # noqa: E402  # it needs PyTorch
+from catgrad.frontends.torch.dynamo import backend as module  # noqa: E402  # it needs PyTorch
 from tests.conformance.torch_backend import register  # noqa: E402
 from tests.conformance.torch_models import Block, Rounded  # noqa: E402
 

@@ -10,7 +10,7 @@ import pytest
 from catgrad import compile_module, mse, sgd
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.own_gradients import refused
+from catgrad.frontends.torch.tracing.own_gradients import refused
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 

@@ -11,7 +11,7 @@ from catgrad import compile_module, mse, sgd
 from catgrad.errors import OptionError
 from catgrad.formats.safetensors import read
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.compiled import emit_module
+from catgrad.frontends.torch.training.compiled import emit_module
 from tests.targets import on
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")

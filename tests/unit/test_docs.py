@@ -15,7 +15,7 @@ import catgrad
 from catgrad import Functions, NdArrayType, build, layers, ops
 from catgrad import emit as default_emit
 from catgrad.backend import backends, get_backend
-from catgrad.frontends.torch.registry import REGISTRY
+from catgrad.frontends.torch.registry import TRANSLATIONS
 from catgrad.testing import operation_cases
 from examples.iris import linear
 from tests.conformance.torch_backend import register
@@ -94,13 +94,12 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
         register()
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    known = dict(REGISTRY)
+    known = dict(TRANSLATIONS)
     for block in python_blocks(page):
         exec(block, namespace)
-    of_page = [name for name, meaning in REGISTRY.items() if meaning.__globals__ is namespace]
-    for name in of_page:  # must not leak into other tests
-        del REGISTRY[name]
-    REGISTRY.update(known)
+    for name in set(TRANSLATIONS) - set(known):  # must not leak into other tests
+        del TRANSLATIONS[name]
+    TRANSLATIONS.update(known)
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
 

@@ -12,7 +12,7 @@ import pytest
 
 from catgrad.errors import ArtifactError, OptionError, ToolError
 from catgrad.formats import safetensors
-from catgrad.frontends.torch.hugging_face import from_folder
+from catgrad.frontends.torch.hugging_face.folder import from_folder
 
 torch = pytest.importorskip("torch", reason="PyTorch, whose modules are compiled, is not installed")
 transformers = pytest.importorskip(

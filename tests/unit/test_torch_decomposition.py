@@ -14,7 +14,7 @@ from catgrad.programs.program import evaluate
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
 
-from catgrad.frontends.torch.decomposition import decomposed  # noqa: E402  # it needs PyTorch
+from catgrad.frontends.torch.tracing.decomposition import decomposed  # noqa: E402  # it needs PyTorch
 from tests.conformance.torch_models import Block, Function, cnn, mlp  # noqa: E402
 
 F = torch.nn.functional

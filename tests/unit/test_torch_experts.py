@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType
-from catgrad.frontends.torch.experts import grouped_product
+from catgrad.frontends.torch.aten.experts import grouped_product
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
 

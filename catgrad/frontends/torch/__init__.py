@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from catgrad.frontends.torch.compiled import ModuleLearner, compile_module
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.lora import lora, merge
+from catgrad.frontends.torch.training.compiled import ModuleLearner, compile_module
 
 if TYPE_CHECKING:
     from catgrad.backends.scratch.transpile import transpile

@@ -11,10 +11,10 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
-from catgrad.frontends.torch.operands import type_of_parts
-from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
-from catgrad.frontends.torch.registry import CONTIGUOUS, DO, FIX, RANDOM, require, translation
-from catgrad.frontends.torch.short_integers import check_operands, wrapped
+from catgrad.frontends.torch.aten.operands import type_of_parts
+from catgrad.frontends.torch.aten.pairs import Pair, is_complex, reads_complex
+from catgrad.frontends.torch.aten.short_integers import check_operands, wrapped
+from catgrad.frontends.torch.registry import DO, FIX, function_for, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
@@ -72,7 +72,7 @@ class Walk:
         import torch
 
         if any(values[n] is REFUSED for n in node.all_input_nodes):
-            known = node.target is operator.getitem or translation(node.target, reads_complex(node))
+            known = node.target is operator.getitem or function_for(node.target, reads_complex(node))
             is_tensor = isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
             if not known and is_tensor:
                 self._refuse(node, _unknown(node))
@@ -130,7 +130,7 @@ class Walk:
         return self._meaning(node, values)
 
     def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
-        meaning = translation(node.target, reads_complex(node))
+        meaning = function_for(node.target, reads_complex(node))
         if meaning is None:
             raise _unknown(node)
         from torch.fx.node import map_arg
@@ -144,13 +144,13 @@ class Walk:
                 "the arguments must be supported", f"binding them fails: {error}", DO
             ) from None
         require(
-            str(node.target) not in CONTIGUOUS or node.args[0].meta["val"].is_contiguous(),
+            not translation(node.target).reads_storage or node.args[0].meta["val"].is_contiguous(),
             "the array must be stored in row-major order",
             "its axes are permuted or broadcast",
             "apply .contiguous() to it",
         )
         check_operands(node)
-        with scope(node.name if str(node.target) in RANDOM else ""):
+        with scope(node.name if translation(node.target).is_random else ""):
             result = wrapped(node, meaning(*args, **kwargs))
         _check(node, result, self.size)
         return result
@@ -171,7 +171,7 @@ class Walk:
             return False
         read = [values[n] for n in node.all_input_nodes]
         if not read:
-            known = translation(node.target, reads_complex(node))
+            known = function_for(node.target, reads_complex(node))
             return known is None and isinstance(node.meta.get("val"), torch.Tensor)
         return all(isinstance(value, torch.Tensor) for value in read)
 
@@ -214,7 +214,7 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
 def _unknown(node: Any) -> UnsupportedOp:
     import torch
 
-    if translation(node.target) and reads_complex(node):
+    if function_for(node.target) and reads_complex(node):
         return UnsupportedOp(
             "an operation must be supported by the front end for complex arrays",
             "this one is only for real ones",

@@ -6,55 +6,12 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+import catgrad.frontends.torch.aten  # noqa: F401  # registers the operations
 from catgrad.errors import OptionError
 from catgrad.frontends.imported import Imported as Imported
-from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
-    activations,
-    alignment,
-    antialiasing,
-    arithmetic,
-    attention,
-    backward,
-    comparisons,
-    complex,
-    complex_functions,
-    composites,
-    contractions,
-    convolutions,
-    creation,
-    cumulative,
-    diagonals,
-    distributions,
-    elementwise,
-    experts,
-    fourier,
-    indexing,
-    linalg,
-    losses,
-    masks,
-    native_norms,
-    normalisation,
-    parts,
-    pools,
-    products,
-    quantisation,
-    randomness,
-    rearranging,
-    rectifiers,
-    recurrent,
-    reductions,
-    resampling,
-    sampling,
-    scattering,
-    shapes,
-    sorting,
-    special,
-    statistics,
-    transcendental,
-)
-from catgrad.frontends.torch.axes import Dynamic
-from catgrad.frontends.torch.export import Export
 from catgrad.frontends.torch.importer import Importer
+from catgrad.frontends.torch.tracing.axes import Dynamic
+from catgrad.frontends.torch.tracing.export import Export
 
 
 def from_torch(

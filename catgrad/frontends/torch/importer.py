@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from catgrad.frontends.imported import alike
-from catgrad.frontends.torch.export import Export
+from catgrad.frontends.torch.aten.operands import type_of
+from catgrad.frontends.torch.aten.pairs import require_real
 from catgrad.frontends.torch.graph import Walk
-from catgrad.frontends.torch.operands import type_of
-from catgrad.frontends.torch.pairs import require_real
 from catgrad.frontends.torch.registry import require
 from catgrad.frontends.torch.tensors import constant, held, stored
+from catgrad.frontends.torch.tracing.export import Export
 from catgrad.functors.expand import Expand
 from catgrad.initialisers import Filled, Stored
 from catgrad.ops.literal import is_uniform

@@ -3,82 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.errors import UnsupportedOp
 
 Meaning = Callable[..., Any]
-REGISTRY: dict[str, Meaning] = {}
-"""Functions by overload, such as `aten.add.Tensor`, with the arguments of PyTorch's schema."""
 
-COMPOSITES: dict[str, Meaning] = {}
-"""Functions by overload that PyTorch decomposes; those of `REGISTRY` are kept."""
 
-PAIRS: dict[str, Meaning] = {}
-"""Functions by overload for complex arguments, which are pairs of real arrays."""
+@dataclass(frozen=True)
+class Translation:
+    """The translation of an overload: its functions take the arguments of PyTorch's schema."""
 
-CONDITIONS: dict[str, Callable[..., bool]] = {}
-"""Functions by overload of `COMPOSITES` that return whether arguments need no decomposition."""
+    real: Meaning | None = None
+    """The function of real arrays."""
 
-RANDOM: set[str] = set()
-"""Overloads that may draw random numbers, each from a stream of its own name."""
+    of_pairs: Meaning | None = None
+    """The function where an argument is complex, which is a pair of real arrays."""
 
-CONTIGUOUS: set[str] = set()
-"""Overloads that read the storage of their first argument, which must be in row-major order."""
+    whole: Callable[..., bool] | None = None
+    """For an operation that PyTorch decomposes, the test whether arguments need no decomposition."""
 
-SHAPES: dict[str, Meaning] = {}
-"""For operations that torch.export cannot trace, functions that return results without values."""
+    is_random: bool = False
+    """Whether it may draw random numbers, from a stream of its own name."""
+
+    reads_storage: bool = False
+    """Whether it reads the storage of its first argument, which must be in row-major order."""
+
+    shapes: Meaning | None = None
+    """The results without values, for an operation that torch.export cannot trace."""
+
+
+TRANSLATIONS: dict[str, Translation] = {}
+"""Translations by overload, such as `aten.add.Tensor`."""
 
 FIX = "leave it out of `dynamic`, or rewrite that line"
 
 DO = "write this part with other operations: docs/howto/import-pytorch.md lists them"
 
 
-def aten(*overloads: str, random: bool = False) -> Callable[[Meaning], Meaning]:
-    """Register a function for these overloads, each written as `add.Tensor`.
+def register(*overloads: str, **fields: Any) -> None:
+    """Set fields of the translations of these overloads, each written as `aten.add.Tensor`."""
+    for name in overloads:
+        TRANSLATIONS[name] = replace(TRANSLATIONS.get(name, Translation()), **fields)
 
-    A `random` one draws random numbers, from a stream named after the scope.
-    """
 
-    def register(meaning: Meaning) -> Meaning:
-        names = [f"aten.{overload}" for overload in overloads]
-        REGISTRY.update(dict.fromkeys(names, meaning))
-        RANDOM.update(names if random else ())
+def aten(*overloads: str, **fields: Any) -> Callable[[Meaning], Meaning]:
+    """Register a function for these overloads, written as `add.Tensor`, with fields of the translation."""
+
+    def of_real(meaning: Meaning) -> Meaning:
+        register(*(f"aten.{overload}" for overload in overloads), real=meaning, **fields)
         return meaning
 
-    return register
+    return of_real
 
 
-def composite(*overloads: str, when: Callable[..., bool] | None = None) -> Callable[[Meaning], Meaning]:
+def composite(
+    *overloads: str, when: Callable[..., bool] = lambda *args, **kwargs: True
+) -> Callable[[Meaning], Meaning]:
     """Register a function for overloads that PyTorch decomposes, for programs that need no decomposition.
 
     It supports all arguments for which `when` is true: a program with others is decomposed.
     """
-
-    def register(meaning: Meaning) -> Meaning:
-        names = [f"aten.{overload}" for overload in overloads]
-        COMPOSITES.update(dict.fromkeys(names, meaning))
-        CONDITIONS.update(dict.fromkeys(names, when) if when else {})
-        return meaning
-
-    return register
+    return aten(*overloads, whole=when)
 
 
 def of_pairs(*overloads: str) -> Callable[[Meaning], Meaning]:
     """Register a function for these overloads where an argument is complex."""
 
-    def register(meaning: Meaning) -> Meaning:
-        PAIRS.update({f"aten.{overload}": meaning for overload in overloads})
+    def of_complex(meaning: Meaning) -> Meaning:
+        register(*(f"aten.{overload}" for overload in overloads), of_pairs=meaning)
         return meaning
 
-    return register
+    return of_complex
 
 
-def translation(target: Any, of_pairs: bool = False) -> Meaning | None:
+def translation(target: Any) -> Translation:
+    """Return the translation of an overload, which is empty if there is none."""
+    return TRANSLATIONS.get(str(target), Translation())
+
+
+def function_for(target: Any, is_complex: bool = False) -> Meaning | None:
     """Return the function for an overload, of complex or of real arguments, if there is one."""
-    if of_pairs:
-        return PAIRS.get(str(target))
-    return REGISTRY.get(str(target)) or COMPOSITES.get(str(target))
+    found = translation(target)
+    return found.of_pairs if is_complex else found.real
+
+
+def real(overload: str) -> Meaning:
+    """Return the registered function of real arrays for an overload, written as `add.Tensor`."""
+    found = translation(f"aten.{overload}").real
+    assert found is not None
+    return found
 
 
 def require(holds: bool, must: str, found: str, do: str = DO) -> None:

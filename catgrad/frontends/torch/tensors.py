@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.dims import numbers
 from catgrad.frontends import imported
-from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.aten.operands import type_of
 from catgrad.types import Array, NdArrayType, as_numpy, symbols
 
 SMALLEST_EXAMPLE = 3

@@ -1,0 +1,77 @@
+"""Activations with parameters."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.aten.operands import together
+from catgrad.frontends.torch.registry import aten
+from catgrad.terms.structural import Constant
+
+
+@aten("gelu.default")
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """GELU: x · Φ(x), or its approximation."""
+    return ops.gelu_tanh(x) if approximate == "tanh" else ops.gelu(x)
+
+
+@aten("leaky_relu.default")
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """Leaky ReLU: x where x > 0, negative_slope · x elsewhere."""
+    return ops.leaky_relu(x, negative_slope)
+
+
+@aten("elu.default")
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    """ELU: scale · (x where x > 0, alpha · (e^(input_scale · x) - 1) elsewhere)."""
+    if input_scale == 1:
+        y = ops.elu(x, alpha)
+    else:
+        # Otherwise the exponential of a large x would be infinite, and its gradient NaN.
+        below = ops.minimum(x, Constant(x.type, 0)())
+        y = ops.select(x > 0, x, ops.expm1(below * input_scale) * alpha)
+    return y if scale == 1 else y * scale
+
+
+@aten("softplus.default")
+def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """Softplus: ln(1 + e^(beta · x)) / beta, and x where beta · x > threshold."""
+    scaled = x if beta == 1 else x * beta
+    y = ops.softplus(scaled)
+    return ops.select(scaled > threshold, x, y if beta == 1 else y / beta)
+
+
+@aten("hardtanh.default")
+def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
+    """Hardtanh: clamp x to bounds, with gradient 0 at the bounds, unlike clamp."""
+    low, high = Constant(x.type, min_val)(), Constant(x.type, max_val)()
+    return ops.select(x <= low, low, ops.select(x >= high, high, x))
+
+
+@aten("clamp.default")
+def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
+    """Clamp x to bounds, with gradient 1 at the bounds."""
+    low, high = None if min == -inf else min, None if max == inf else max
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if x.dtype.is_floating and bounds and bounds == sorted(bounds) and all(map(isfinite, bounds)):
+        return ops.clamp(x, low, high)
+    y = x
+    if low is not None:
+        y = ops.select(y < low, Constant(x.type, low)(), y)
+    if high is not None:
+        y = ops.select(y > high, Constant(x.type, high)(), y)
+    return ops.select(x == x, y, ops.stop_gradient(y)) if x.dtype.is_floating else y
+
+
+@aten("clamp.Tensor")
+def clamp_by(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Clamp x to bounds that are arrays, which get the gradient where x is out of bounds."""
+    if min is not None:
+        x, low = together(x, min)
+        x = ops.select(x < low, low, x)
+    if max is not None:
+        x, high = together(x, max)
+        x = ops.select(x > high, high, x)
+    return x

@@ -1,0 +1,59 @@
+"""Matrix products, with broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.frontends.torch.aten.operands import common_shape, spread
+from catgrad.frontends.torch.registry import aten
+from catgrad.ops.contract import Contract
+
+
+@aten("linear.default")
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Linear map: x · Wᵀ + b."""
+    k = x.type.rank - 1
+    free = tuple(range(k))
+    out = (k + 1,)[: weight.type.rank - 1]  # a weight without output features is a vector
+    y = Contract((*free, k), (*out, k), (*free, *out))(x, weight)
+    return y if bias is None else y + spread(bias, y.shape)
+
+
+@aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
+def matmul(x: Any, y: Any) -> Any:
+    """Matrix product: x · y over the last axis of x and the last but one of y; leading axes broadcast."""
+    if x.type.rank < 3 or y.type.rank < 3:
+        return _without_batch(x, y)
+    batch = common_shape(x.shape[:-2], y.shape[:-2])
+    b, (m, k, n) = tuple(range(len(batch))), range(len(batch), len(batch) + 3)
+    x, y = spread(x, (*batch, *x.shape[-2:])), spread(y, (*batch, *y.shape[-2:]))
+    return Contract((*b, m, k), (*b, k, n), (*b, m, n))(x, y)
+
+
+def _without_batch(x: Any, y: Any) -> Any:
+    """Multiply where one operand has no leading axes, as those of the other are free."""
+    m, n = x.type.rank, y.type.rank
+    left = tuple(range(m))
+    k = left[-1]
+    right = tuple(range(m, m + n))
+    right = (*right[:-2], k, right[-1]) if n > 1 else (k,)
+    rows, columns = left[:-1], right[-1:] if n > 1 else ()
+    return Contract(left, right, (*right[:-2], *rows, *columns))(x, y)
+
+
+@aten("addmm.default", "baddbmm.default", "addmv.default")
+def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+    """Product and sum: beta · b + alpha · x · y."""
+    product = matmul(x, y)
+    bias = spread(bias, product.shape)
+    return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
+
+
+@aten("bilinear.default")
+def bilinear(x: Any, z: Any, weight: Any, bias: Any = None) -> Any:
+    """Bilinear map: x · W · z + b, for W : [out, in₁, in₂]."""
+    m = x.type.rank - 1
+    free, (o, i, j) = tuple(range(m)), range(m, m + 3)
+    maps = Contract((*free, i), (o, i, j), (*free, o, j))(x, weight)
+    y = Contract((*free, o, j), (*free, j), (*free, o))(maps, z)
+    return y if bias is None else y + spread(bias, y.shape)

@@ -1,0 +1,56 @@
+"""Products, and running products, extrema and logarithms of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.aten.operands import as_floating, axes_of, dtype_from
+from catgrad.frontends.torch.registry import aten
+from catgrad.terms.structural import zeros_like
+from catgrad.types import Dtype
+
+
+def summed(x: Any, dtype: Any = None) -> Any:
+    """Cast x as sums and products do: integers and booleans to int64, unless a dtype is given."""
+    wide = x.dtype if x.dtype.is_floating else Dtype.int64
+    return ops.cast(x, wide if dtype is None else dtype_from(dtype))
+
+
+@aten("prod.default")
+def product(x: Any, dtype: Any = None) -> Any:
+    """Product of all elements; of integers and booleans in int64."""
+    return ops.prod(summed(x, dtype))
+
+
+@aten("prod.dim_int")
+def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Product along an axis; of integers and booleans in int64."""
+    axes = axes_of(x, dim)
+    y = ops.prod(summed(x, dtype), axes if x.type.rank else None)
+    return ops.expand_dims(y, axes) if keepdim and x.type.rank else y
+
+
+@aten("cumprod.default")
+def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Running products along an axis; of integers and booleans in int64."""
+    x = summed(x, dtype)
+    return ops.cumprod(x, dim) if x.type.rank else x
+
+
+@aten("cummax.default")
+def cummax(x: Any, dim: int) -> tuple[Any, Any]:
+    """Running maxima along an axis, and their indices: the last of equal elements."""
+    return ops.cummax(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
+
+
+@aten("cummin.default")
+def cummin(x: Any, dim: int) -> tuple[Any, Any]:
+    """Running minima along an axis, and their indices: the last of equal elements."""
+    return ops.cummin(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
+
+
+@aten("logcumsumexp.default")
+def logcumsumexp(x: Any, dim: int) -> Any:
+    """Logarithms of running sums of exponentials along an axis."""
+    return ops.logcumsumexp(as_floating(x), dim) if x.type.rank else x

@@ -1,0 +1,170 @@
+"""Arithmetic and functions of one variable, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.aten.operands import as_floating, default_float, promoted, together
+from catgrad.frontends.torch.registry import aten
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(x: Any, y: Any, alpha: float = 1) -> Any:
+    """Sum: x + alpha · y; disjunction of booleans."""
+    x, y = together(x, y)
+    if x.dtype is Dtype.bool:
+        return x | y
+    return x + (y if alpha == 1 else y * alpha)
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def subtract(x: Any, y: Any, alpha: float = 1) -> Any:
+    """Difference: x - alpha · y."""
+    x, y = together(x, y)
+    return x - (y if alpha == 1 else y * alpha)
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def subtract_from(x: Any, y: Any, alpha: float = 1) -> Any:
+    """Reversed difference: y - alpha · x."""
+    x, y = together(x, y)
+    return y - (x if alpha == 1 else x * alpha)
+
+
+@aten("mul.Tensor", "mul.Scalar")
+def multiply(x: Any, y: Any) -> Any:
+    """Product: x · y; conjunction of booleans."""
+    x, y = together(x, y)
+    return x & y if x.dtype is Dtype.bool else x * y
+
+
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
+def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    """Quotient: x / y, rounded as `rounding_mode` says."""
+    dtype = promoted(x, y)
+    if rounding_mode is None and not dtype.is_floating:
+        dtype = default_float()
+    x, y = together(x, y, dtype)
+    if rounding_mode is None:
+        return x / y
+    if dtype.is_floating:
+        return ops.stop_gradient(_floor_of_quotient(x, y) if rounding_mode == "floor" else truncate(x / y))
+    down = ops.floor_divide(x, y)
+    if rounding_mode == "floor":
+        return down
+    is_below = (x - down * y != 0) & ((x < 0) != (y < 0))
+    return ops.select(is_below, down + 1, down)
+
+
+def _floor_of_quotient(x: Any, y: Any) -> Any:
+    """Return ⌊x / y⌋ of the exact quotient, which the rounded one may exceed: 1 / 0.1 is 9.99…, not 10.
+
+    Source: `div_floor_floating` of PyTorch
+    """
+    rest = ops.fmod(x, y)
+    whole = (x - rest) / y
+    whole = ops.select((rest != 0) & ((rest < 0) != (y < 0)), whole - 1, whole)
+    near = ops.floor(whole)
+    return ops.select(y == 0, x / y, ops.select(whole - near > 0.5, near + 1, near))
+
+
+@aten("pow.Tensor_Scalar")
+def power(x: Any, exponent: float) -> Any:
+    """Power with a constant exponent, by a simpler operation where there is one."""
+    dtype = promoted(x, exponent)
+    x = ops.cast(x, dtype)
+    own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square, 3: lambda x: x * x * x}
+    if dtype.is_floating:
+        own |= {0.5: ops.sqrt, -0.5: ops.rsqrt, -1: ops.reciprocal}
+    return own[exponent](x) if exponent in own else x**exponent
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def power_of(x: Any, y: Any) -> Any:
+    """Power: xʸ."""
+    return ops.power(*together(x, y))
+
+
+@aten("maximum.default")
+def maximum(x: Any, y: Any) -> Any:
+    """Maximum of two arrays."""
+    x, y = together(x, y)
+    return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
+
+
+@aten("minimum.default")
+def minimum(x: Any, y: Any) -> Any:
+    """Minimum of two arrays."""
+    x, y = together(x, y)
+    return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def fmod(x: Any, y: Any) -> Any:
+    """Return the remainder with the sign of x."""
+    x, y = together(x, y)
+    if x.dtype.is_floating:
+        return ops.fmod(x, y)
+    rest = ops.remainder(x, y)
+    return ops.select((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
+
+
+@aten("remainder.Tensor", "remainder.Scalar")
+def remainder(x: Any, y: Any) -> Any:
+    """Return the remainder with the sign of y."""
+    x, y = together(x, y)
+    if not x.dtype.is_floating:
+        return ops.remainder(x, y)
+    rest = ops.fmod(x, y)
+    return ops.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+@aten("neg.default", "_neg_view.default")
+def negate(x: Any) -> Any:
+    """Negative: -x."""
+    return -x
+
+
+@aten("ceil.default")
+def ceil(x: Any) -> Any:
+    """Return the least integer not below x."""
+    return -ops.floor(-x)
+
+
+@aten("trunc.default")
+def truncate(x: Any) -> Any:
+    """Truncation: x without its fraction."""
+    return ops.sign(x) * ops.floor(ops.absolute(x))
+
+
+def _sign(x: Any) -> Any:
+    """Return -1, 0 or 1; 0 for NaN, of which NumPy's sign is NaN."""
+    return ops.select(x != x, Constant(x.type, 0)(), ops.sign(x)) if x.dtype.is_floating else ops.sign(x)
+
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round,
+    "sgn": _sign, "sign": _sign,
+}  # fmt: skip
+FLOATING: dict[str, Callable[[Any], Any]] = {
+    "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,
+    "log10": lambda x: ops.log(x) * (1 / log(10)), "log1p": ops.log1p,
+    "log2": lambda x: ops.log(x) * (1 / log(2)), "reciprocal": ops.reciprocal, "rsqrt": ops.rsqrt,
+    "sigmoid": ops.sigmoid, "silu": ops.silu, "sin": ops.sin, "sqrt": ops.sqrt,
+    "tan": lambda x: ops.sin(x) / ops.cos(x), "tanh": ops.tanh,
+}  # fmt: skip
+
+
+def _unary(name: str, function: Callable[[Any], Any], prepare: Callable[[Any], Any]) -> None:
+    aten(f"{name}.default")(lambda x: function(prepare(x)))
+
+
+for _name, _function in UNARY.items():
+    _unary(_name, _function, lambda x: x)
+for _name, _function in FLOATING.items():
+    _unary(_name, _function, as_floating)

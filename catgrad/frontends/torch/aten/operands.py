@@ -1,0 +1,119 @@
+"""Broadcasting and type promotion of operands, as in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import zip_longest
+from typing import Any
+
+from catgrad import ops
+from catgrad.dims import Dim, Size
+from catgrad.errors import DtypeError
+from catgrad.frontends.torch.aten.short_integers import LEAST
+from catgrad.ops.shape import Shape
+from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
+from catgrad.types import Dtype, NdArrayType
+
+
+def dtype_from(torch_dtype: Any) -> Dtype:
+    """Return the dtype of this name, int32 for short integers. Raises: DtypeError if there is none."""
+    name = str(torch_dtype).removeprefix("torch.")
+    if name in LEAST:
+        return Dtype.int32
+    if name not in Dtype.__members__:
+        raise DtypeError(
+            f"a tensor must have one of the dtypes {', '.join(Dtype.__members__)}",
+            f"one is {name}",
+            "cast it with .to(...)",
+        )
+    return Dtype[name]
+
+
+def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
+    """Return the type of a tensor of PyTorch, real or fake; `size` converts symbolic sizes."""
+    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype))
+
+
+def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
+    """Return the type of a tensor, or of the real and the imaginary part of a complex one."""
+    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype.to_real()))
+
+
+def default_float() -> Dtype:
+    """Return the dtype to which PyTorch promotes integers for floating-point functions."""
+    import torch
+
+    return dtype_from(torch.get_default_dtype())
+
+
+def promoted(x: Any, y: Any) -> Dtype:
+    """Return the promoted dtype of two operands, either of which may be a number."""
+    import torch
+
+    def stand_in(operand: Any) -> Any:
+        if isinstance(operand, Dim):
+            return 2  # a whole number, as any other size
+        if not isinstance(operand, Var):
+            return operand
+        # Promotion depends on whether there are axes, not on their sizes.
+        return torch.empty((1,) * operand.type.rank, dtype=getattr(torch, operand.dtype.name), device="meta")
+
+    return dtype_from(torch.result_type(stand_in(x), stand_in(y)))
+
+
+def common_dtype(arrays: Sequence[Any]) -> Dtype:
+    """Return the promoted dtype of several arrays of one rank."""
+    import torch
+
+    return dtype_from(reduce(torch.promote_types, (getattr(torch, x.dtype.name) for x in arrays)))
+
+
+def together(x: Any, y: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
+    """Convert two operands, either of which may be a number, to their common shape and dtype."""
+    common = promoted(x, y) if dtype is None else dtype
+    shape = common_shape(*(operand.shape for operand in (x, y) if isinstance(operand, Var)))
+    return at(x, shape, common), at(y, shape, common)
+
+
+def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
+    """Broadcast and cast a variable or a number to this shape and dtype."""
+    if isinstance(x, Dim):
+        return ops.broadcast(ops.number_of(x, dtype), shape)
+    if not isinstance(x, Var):
+        return Constant(NdArrayType(shape, dtype), x)()
+    return spread(ops.cast(x, dtype), shape)
+
+
+def spread(x: Any, shape: Shape) -> Any:
+    """Broadcast x to this shape: new leading axes, and axes of size 1."""
+    offset = len(shape) - x.type.rank
+    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
+    new = [*range(offset), *(offset + axis for axis in ones)]
+    return ops.broadcast(ops.squeeze(x, ones), shape, new) if new else x
+
+
+def common_shape(*shapes: Shape) -> Shape:
+    """Return the common shape of a broadcast, which torch.export has checked."""
+    columns = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return tuple(reversed([next((size for size in column if size != 1), 1) for column in columns]))
+
+
+def as_floating(x: Any) -> Any:
+    """Cast x to PyTorch's default dtype unless it is floating-point already."""
+    return x if x.dtype.is_floating else ops.cast(x, default_float())
+
+
+def axes_of(x: Any, dims: Any) -> tuple[int, ...]:
+    """Return non-negative axes, in the given order; None or an empty list means all. A scalar has none."""
+    if dims is None or dims == [] or not x.type.rank:
+        return tuple(range(x.type.rank))
+    return tuple(axis % x.type.rank for axis in ([dims] if isinstance(dims, int) else dims))
+
+
+def moved(x: Any, axis: int, place: int) -> Any:
+    """Return x with one axis moved to another place, either of which may count from the end."""
+    order = list(range(x.type.rank))
+    order.insert(place % len(order), order.pop(axis))
+    return ops.permute(x, *order)

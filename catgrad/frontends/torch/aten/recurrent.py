@@ -1,0 +1,169 @@
+"""Recurrent layers as scans over time, with PyTorch's layout of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from catgrad import ops
+from catgrad.frontends.torch.aten.contractions import linear
+from catgrad.frontends.torch.aten.randomness import dropped
+from catgrad.frontends.torch.registry import aten, register, require
+from catgrad.learn.layers.recurrent import gru_cell, lstm_cell
+from catgrad.terms.structural import zeros_like
+
+State = tuple[Any, ...]
+Cell = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
+"""A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
+
+
+def _simple(activation: Callable[[Any], Any]) -> Cell:
+    """Elman cell: h ← σ(x W + b + h U + a)."""
+
+    def cell(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+        h = activation(gates + recurrent(state[0]))
+        return (h,), h
+
+    return cell
+
+
+class Layout(NamedTuple):
+    """The numbers of layers and directions, the position of the batch axis, and dropout between layers."""
+
+    has_biases: bool
+    layers: int
+    bidirectional: bool
+    batch_first: bool
+    dropout: float
+
+
+@aten("lstm.input", is_random=True)
+def lstm(
+    x: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """LSTM: h at every time, then the last h and c of each layer and direction."""
+    layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
+    return _recurrent(lstm_cell, x, first, weights, layout)
+
+
+def _one_state(overload: str, cell: Cell) -> None:
+    @aten(overload, is_random=True)
+    def recurrent(
+        x: Any,
+        first: Any,
+        weights: Sequence[Any],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
+        return _recurrent(cell, x, (first,), weights, layout)
+
+
+CELLS = {
+    "lstm": lstm_cell,
+    "gru": gru_cell,
+    "rnn_tanh": _simple(ops.tanh),
+    "rnn_relu": _simple(ops.relu),
+}
+"""Cells by the names of PyTorch's functions."""
+
+for _kind in ("gru", "rnn_tanh", "rnn_relu"):
+    _one_state(f"{_kind}.input", CELLS[_kind])
+
+
+def of_padded(
+    x: Any,
+    lengths: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    kind: str,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> list[Any]:
+    """Recurrent layers over sequences of these lengths: h at every time, 0 beyond, and the last states."""
+    times = x.shape[:2]
+    exists = ops.broadcast(ops.iota(times[0]), times, [1]) < ops.broadcast(lengths, times, [0])
+    layout = Layout(has_biases, num_layers, bidirectional, False, dropout if train else 0)
+    return list(_recurrent(_until_end(CELLS[kind]), x, first, weights, layout, exists))
+
+
+register("catgrad.recurrent.default", real=of_padded, is_random=True)
+
+
+def _until_end(cell: Cell) -> Cell:
+    """Keep the state of a sequence where it has no element, and give 0 in place of the row."""
+
+    def kept(row: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+        gates, exists = row
+        new, h = cell(gates, recurrent, state)
+        own = ops.broadcast(exists, h.shape, [1])
+        held = tuple(ops.select(own, a, b) for a, b in zip(new, state, strict=True))
+        return held, ops.select(own, h, zeros_like(h))
+
+    return kept
+
+
+def _recurrent(
+    cell: Cell,
+    x: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    layout: Layout,
+    exists: Any = None,
+) -> Any:
+    """Apply layers in sequence; x is [time, batch, features] inside, and `exists` [time, batch] if given."""
+    directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
+    require(
+        len(weights) == layout.layers * directions * count,
+        "a recurrent layer must have two weights, and two biases or none, for each direction",
+        f"there are {len(weights)} arrays for {layout.layers} layers",
+        "leave out proj_size",
+    )
+    x = ops.permute(x, 1, 0, 2) if layout.batch_first else x
+    last: list[State] = []
+    for layer in range(layout.layers):
+        x = dropped(x, layout.dropout, f"dropout_{layer}") if layer else x
+        rows = []
+        for backwards in range(directions):
+            k = len(last)
+            begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
+            own = weights[k * count : (k + 1) * count]
+            end, hs = _one_direction(cell, x, begin, own, bool(backwards), exists)
+            last.append(end)
+            rows.append(hs)
+        x = ops.concat(rows, -1)
+    final = (ops.stack(states) for states in zip(*last, strict=True))
+    return (ops.permute(x, 1, 0, 2) if layout.batch_first else x, *final)
+
+
+def _one_direction(
+    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool, exists: Any
+) -> tuple[State, Any]:
+    """Apply one layer in one direction; return the last state, and h at every time."""
+    w, u, b, a = (*weights, None, None)[:4]
+    gates = linear(x, w, b)
+    return ops.scan(
+        lambda state, row: cell(row, lambda h: linear(h, u, a), state),
+        begin,
+        gates if exists is None else (gates, exists),
+        backwards=backwards,
+    )
+
+
+def _part(states: Any, k: int) -> Any:
+    return ops.slice(states, (k, 0, 0), (1, *states.shape[1:]))

@@ -1,0 +1,1 @@
+"""Replay of a training in PyTorch and in an emitted program."""

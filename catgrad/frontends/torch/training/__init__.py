@@ -1,0 +1,1 @@
+"""PyTorch's losses, optimisers and schedulers as ours, and a module with its training step."""

@@ -1,0 +1,261 @@
+"""`compile_module`: a module with its training step as a learner, which has the module's weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from catgrad.backend import Artifact, Backend
+from catgrad.errors import CatgradError, CatgradWarning, OptionError
+from catgrad.frontends.torch.imported import Imported, from_torch
+from catgrad.frontends.torch.registry import FIX
+from catgrad.frontends.torch.replay.comparison import replay
+from catgrad.frontends.torch.replay.differences import Replay
+from catgrad.frontends.torch.tracing.axes import Dynamic
+from catgrad.frontends.torch.tracing.export import argument_names
+from catgrad.frontends.torch.training.criteria import criterion, described
+from catgrad.frontends.torch.training.optimisers import continued
+from catgrad.frontends.torch.training.targets import split_dynamic, target_types
+from catgrad.learn.compile import emit_by_default
+from catgrad.learn.learner import Learner
+from catgrad.learn.task import EMITTED, LEARNER, Task
+from catgrad.types import as_numpy, widened
+
+BATCH = ("batch",)
+"""The symbolic axes that are tried first: the leading one of all inputs."""
+
+
+class ModuleLearner:
+    """A learner of a module, and its arrays as a state_dict of the module.
+
+    It has the attributes of the target's learner; `artifact` is what was emitted, `imported` the term.
+    `optimizer`, `criterion` and `scheduler` are those that the module was compiled with.
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        module: Any,
+        imported: Imported,
+        artifact: Artifact,
+        optimizer: Any,
+        criterion: Any,
+        scheduler: Any = None,
+    ) -> None:
+        # Not through __setattr__, which sets the tables of the learner.
+        vars(self).update(learner=learner, module=module, imported=imported, artifact=artifact)
+        vars(self).update(optimizer=optimizer, criterion=criterion, scheduler=scheduler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["learner"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(vars(self)["learner"], name, value)
+
+    def __copy__(self) -> ModuleLearner:
+        return deepcopy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.learner.__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: Any) -> ModuleLearner:
+        return ModuleLearner(
+            deepcopy(self.learner, memo),
+            self.module,
+            self.imported,
+            self.artifact,
+            self.optimizer,
+            self.criterion,
+            self.scheduler,
+        )
+
+    def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
+        """Train on these batches by PyTorch and by this learner, and compare them: `catgrad.verify`.
+
+        Raises: as `replay`
+        """
+        return replay(self.module, self, batches, steps, **options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the trained arrays as tensors for `module.load_state_dict`: all names that it has.
+
+        Tied parameters have one value under all their names; what the model neither trains nor updates has
+        the value of the module.
+        """
+        import torch
+
+        trained = {**self.learner.parameters, **self.learner.buffers}
+        found = {}
+        for name, tensor in self.module.state_dict().items():
+            value = trained.get(self.imported.aliases.get(name, name))
+            kept = tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor
+            found[name] = kept if value is None else _like(torch, value, tensor)
+        return found
+
+
+def compile_module(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    target: str = "numpy",
+    functions: Iterable[str] | None = None,
+    *,
+    scheduler: Any = None,
+    dynamic: Dynamic | None = None,
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+    seed: int = 0,
+    **options: Any,
+) -> ModuleLearner:
+    """Compile a module and its training step; return a learner that begins with the module's weights.
+
+    `example_inputs` is a tensor, or a tuple of tensors. `optimizer` is one of `catgrad.optimisers`, or an
+    instance of `torch.optim`, or several, whose groups, hyperparameters and state are continued. `scheduler`
+    is that of the learning rate, or several; it makes one step for each step of the learner. `loss` is one of
+    `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
+    examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
+    all inputs is symbolic, so that any batch can be trained on, or fixed, with a CatgradWarning, for a module
+    that fixes it; `dynamic` names more, those of `targets` too, or `()` fixes all, for targets that need it.
+    `train=False` imports evaluation mode. Parameters whose names match none of `trainable`, patterns as in a
+    shell, are constants. `functions` are those to emit, as for `emit`; by default those that learners call.
+    `options` are those of the target.
+
+        learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
+        loss = learner.step(x, labels)
+        net.load_state_dict(learner.state_dict())
+
+    `learner.artifact.write(folder)` writes the sources, the weights, and a manifest with their hash.
+
+    Raises: as `from_torch` and `emit`; OptionError for an optimizer, a scheduler or a loss that has no
+            counterpart, or for a target without learners
+    """
+    imported, artifact = emit_module(
+        module, example_inputs, optimizer, loss, target, LEARNER, functions, scheduler=scheduler,
+        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
+    )  # fmt: skip
+    return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss, scheduler)
+
+
+def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
+    """Build an artifact and return its learner. Raises: OptionError if the target has none"""
+    compiled = artifact.load()()
+    if not hasattr(compiled, "learner"):
+        raise OptionError(
+            "the target must be one whose programs train when they are called from Python",
+            f"it is {artifact.backend.name}",
+            "choose for example numpy or c, or write the sources by catgrad compile",
+        )
+    return cast(Learner, compiled.learner(seed))
+
+
+def emit_module(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    target: str | Backend = "numpy",
+    default: Sequence[str] = EMITTED,
+    functions: Iterable[str] | None = None,
+    *,
+    scheduler: Any = None,
+    dynamic: Dynamic | None = None,
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+    **options: Any,
+) -> tuple[Imported, Artifact]:
+    """Import a module and emit its training step, as `compile_module` does, without loading the result.
+
+    Raises: as `compile_module`
+    """
+    imported, task, state = module_task(
+        module, example_inputs, optimizer, loss, scheduler=scheduler,
+        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
+    )  # fmt: skip
+    artifact = emit_by_default(default, task, target, functions, **options)
+    known = {slot.name for table in artifact.program.tables.values() for slot in table}
+    continued = {name: array for name, array in state.items() if name in known}
+    origin = _origin(module, loss, train, trainable)
+    return imported, replace(artifact, values={**artifact.values, **continued}, origin=origin)
+
+
+def module_task(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    *,
+    scheduler: Any = None,
+    dynamic: Dynamic | None = None,
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+) -> tuple[Imported, Task, Mapping[str, Any]]:
+    """Import a module, and compose it with an optimiser and a loss; also return the optimiser's state.
+
+    Raises: as `compile_module`
+    """
+    task = partial(
+        _task, module, example_inputs, optimizer, loss, scheduler, train, trainable, targets, name
+    )  # fmt: skip
+    if dynamic is not None:
+        return task(dynamic)
+    try:
+        return task(BATCH)
+    except CatgradError as error:
+        if error.do != FIX:
+            raise
+        found = task(())
+        warnings.warn(f"the size of the batch is fixed: {error}", CatgradWarning, stacklevel=2)
+        return found
+
+
+def _task(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    scheduler: Any,
+    train: bool,
+    trainable: str | Sequence[str],
+    targets: Any,
+    name: str,
+    dynamic: Dynamic,
+) -> tuple[Imported, Task, Mapping[str, Any]]:
+    inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
+    imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
+    optimiser, state = continued(optimizer, scheduler, module, imported.parameters)
+    types = target_types(imported, inputs, targets, of_targets)
+    function, labels = criterion(loss, tuple(imported.model.target.table), types)
+    return imported, imported.task(optimiser, function, labels), state
+
+
+def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str]) -> dict[str, Any]:
+    """Record what a program was compiled from, for its manifest."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "module": f"{type(module).__module__}.{type(module).__qualname__}",
+        "mode": "training" if train else "evaluation",
+        "trainable": [trainable] if isinstance(trainable, str) else list(trainable),
+        "loss": described(loss),
+    }
+
+
+def _like(torch: Any, value: Any, tensor: Any) -> Any:
+    """Convert an array of any library to a tensor of the dtype and device of another."""
+    # PyTorch takes no negative strides, which NumPy has after a flip.
+    return torch.tensor(np.ascontiguousarray(widened(as_numpy(value)))).reshape(tensor.shape).to(tensor)
