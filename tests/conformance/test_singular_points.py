@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import ops
-from catgrad.frontends.onnx import images, norms, reductions  # noqa: F401  # they register operators
+from catgrad.frontends.onnx.operators import images, norms, reductions  # noqa: F401  # they register operators
 from catgrad.frontends.onnx.registry import RULES
 from catgrad.frontends.torch import from_torch
 from catgrad.functors import Expand, reverse

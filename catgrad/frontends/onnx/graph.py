@@ -11,7 +11,7 @@ import numpy as np
 
 from catgrad.errors import CatgradError, OptionError, UnsupportedOp
 from catgrad.frontends.onnx import sizes
-from catgrad.frontends.onnx.operands import dtype_of_array, require_constant
+from catgrad.frontends.onnx.operators.operands import dtype_of_array, require_constant
 from catgrad.frontends.onnx.registry import DO, RULES, Rule, require
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build

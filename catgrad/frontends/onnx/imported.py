@@ -9,29 +9,15 @@ from typing import Any
 
 import numpy as np
 
+import catgrad.frontends.onnx.operators  # noqa: F401  # registers the operators
 from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError, UnsupportedOp, brief, translated
 from catgrad.frontends.imported import Imported, alike, constant
-from catgrad.frontends.onnx import (  # noqa: F401  # each registers a family of operators
-    activations,
-    control,
-    elementwise,
-    images,
-    indexing,
-    norms,
-    optimisers,
-    products,
-    recurrent,
-    reductions,
-    resize,
-    shapes,
-    slices,
-)
 from catgrad.frontends.onnx.conversion import graphs, prepared, versions
 from catgrad.frontends.onnx.files import damaged, load
 from catgrad.frontends.onnx.graph import Walk, constants, dotted
 from catgrad.frontends.onnx.merged import separate
-from catgrad.frontends.onnx.operands import dtype_of, dtype_of_array
+from catgrad.frontends.onnx.operators.operands import dtype_of, dtype_of_array
 from catgrad.frontends.onnx.registry import RULES, fixed_places
 from catgrad.initialisers import Stored
 from catgrad.naming import Namer

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad import ops
 from catgrad.dims import Dim, exact_quotient
 from catgrad.errors import UnsupportedOp
-from catgrad.frontends.onnx.operands import numbers_in
+from catgrad.frontends.onnx.operators.operands import numbers_in
 from catgrad.types import Array, Dtype
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import along, axis_of, fixed, literal, numbers_in
+from catgrad.frontends.onnx.operators.operands import along, axis_of, fixed, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.grid import grid_sample as sampled
 from catgrad.types import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import axis_of, full, spread
+from catgrad.frontends.onnx.operators.operands import axis_of, full, spread
 from catgrad.frontends.onnx.registry import onnx
 
 onnx("Relu", since=(13, 14))(lambda x: ops.relu(x))

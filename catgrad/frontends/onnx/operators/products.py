@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import common_shape, spread
+from catgrad.frontends.onnx.operators.operands import common_shape, spread
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.contract import Contract
 

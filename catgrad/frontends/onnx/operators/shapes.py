@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad import ops
 from catgrad.dims import Dim, product
-from catgrad.frontends.onnx.operands import (
+from catgrad.frontends.onnx.operators.operands import (
     axis_of,
     common_shape,
     dtype_of,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import dtype_of, full, literal, together
+from catgrad.frontends.onnx.operators.operands import dtype_of, full, literal, together
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import spread
+from catgrad.frontends.onnx.operators.operands import spread
 from catgrad.frontends.onnx.registry import TRAINING, onnx, require
 from catgrad.terms.structural import Constant
 

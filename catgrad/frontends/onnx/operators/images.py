@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import along, fixed
-from catgrad.frontends.onnx.reductions import reduced
+from catgrad.frontends.onnx.operators.operands import along, fixed
+from catgrad.frontends.onnx.operators.reductions import reduced
+from catgrad.frontends.onnx.operators.slices import padded
 from catgrad.frontends.onnx.registry import onnx, require
-from catgrad.frontends.onnx.slices import padded
 from catgrad.ops.power import root
 from catgrad.ops.window import Fold
 from catgrad.types import Array

@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad import ops
 from catgrad.dims import Dim
-from catgrad.frontends.onnx.operands import axis_of, fixed, full, literal, numbers_in
+from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant

@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad import ops
 from catgrad.dims import Dim, product
-from catgrad.frontends.onnx.operands import along, axis_of, fixed, literal, numbers_in
+from catgrad.frontends.onnx.operators.operands import along, axis_of, fixed, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.types import Dtype
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import along, axis_of, spread
-from catgrad.frontends.onnx.reductions import reduced
+from catgrad.frontends.onnx.operators.operands import along, axis_of, spread
+from catgrad.frontends.onnx.operators.reductions import reduced
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised

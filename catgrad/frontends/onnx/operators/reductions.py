@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import axis_of, fixed, full, numbers_in
+from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, numbers_in
 from catgrad.frontends.onnx.registry import onnx
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised

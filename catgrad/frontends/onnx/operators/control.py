@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import numbers_in
+from catgrad.frontends.onnx.operators.operands import numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad import ops
-from catgrad.frontends.onnx.operands import spread
+from catgrad.frontends.onnx.operators.operands import spread
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
