@@ -19,12 +19,12 @@ from benchmarks.cpu_workloads import WORKLOADS
 from benchmarks.workloads import Workload
 from catgrad import Task, emit
 from catgrad.functors import evaluation
-from catgrad.learn.plot import COLOURS, figure, save
+from catgrad.learn.fit.plot import COLOURS, figure, save
 from catgrad.learn.recompute import segmented
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.steps import Kernel, every_step
 from catgrad.loops.memory_plan import Plan, planned
-from catgrad.loops.passes.parallelise import work
+from catgrad.loops.passes.schedule.parallelise import work
 from catgrad.programs.ports import Kind
 
 DEEP = Workload(

@@ -30,7 +30,7 @@ from benchmarks.pages import markdown, write_table
 from benchmarks.peers.data_parallel import SIZES
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import emit
-from catgrad.learn.communication import Communication, communication
+from catgrad.learn.reports.communication import Communication, communication
 
 PAGE = ROOT / "docs/explanation/scale.md"
 NET = Workload(

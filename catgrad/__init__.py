@@ -12,18 +12,18 @@ from catgrad.errors import CatgradError
 from catgrad.frontends.verify import verify
 from catgrad.learn import layers, losses, optimisers, schedules
 from catgrad.learn.compile import Compiled, compile_model, emit
-from catgrad.learn.fit import fit
+from catgrad.learn.fit.loop import fit
+from catgrad.learn.fit.metrics import accuracy, evaluate
 from catgrad.learn.functions import Functions
 from catgrad.learn.learner import Learner
 from catgrad.learn.losses import mse
-from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
+from catgrad.learn.reports.trace import trace
 from catgrad.learn.rows import shared_rows
 from catgrad.learn.saving import digest, load, save
 from catgrad.learn.task import Task
-from catgrad.learn.trace import trace
 from catgrad.programs.terms import Terms
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation

@@ -26,7 +26,7 @@ from catgrad.backends.ggml.tools import GGML, NEEDS
 from catgrad import Task, accuracy, emit, evaluate
 from catgrad.errors import ToolError
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 
 from . import char_gpt, digits, iris, text, vit
 from .options import Seed, run

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.learn.plot import COLOURS, draw_losses, figure, save
+from catgrad.learn.fit.plot import COLOURS, draw_losses, figure, save
 
 Predict = Callable[[np.ndarray], np.ndarray]
 

@@ -22,7 +22,7 @@ import typer
 from catgrad import accuracy, compile_module, optimisers
 from catgrad.errors import ToolError
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 
 from .digits import TRAINING, load
 from .options import Seed, run

@@ -10,7 +10,7 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
-from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.program import Function, lower, nest
 from catgrad.terms.term import Term

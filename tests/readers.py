@@ -145,13 +145,13 @@ def read_weights(path: Path) -> None:
 
 
 def checkpoints(suffix: str) -> list[bytes]:
-    from catgrad.learn import checkpoint
+    from catgrad.learn.fit import checkpoint
 
     return [written(lambda p: checkpoint.save(learner(), p), suffix)]
 
 
 def read_checkpoint(path: Path, into: list[Any] = []) -> None:  # noqa: B006  # one learner for all
-    from catgrad.learn import checkpoint
+    from catgrad.learn.fit import checkpoint
 
     into[:] = into or [learner()]
     checkpoint.load(into[0], path)
@@ -169,7 +169,7 @@ def read_index(path: Path) -> None:
 
 
 def histories() -> list[bytes]:
-    from catgrad.learn.history import Epoch, History
+    from catgrad.learn.fit.history import Epoch, History
 
     history = History([0.5, 0.25])
     history.add(Epoch(number=1, steps=2, loss=0.375, validation={"loss": 0.5}, whole=True))
@@ -177,7 +177,7 @@ def histories() -> list[bytes]:
 
 
 def read_history(path: Path) -> None:
-    from catgrad.learn.history import History
+    from catgrad.learn.fit.history import History
 
     History.from_json(path.read_bytes().decode(errors="replace"), path)
 

@@ -9,7 +9,7 @@ from catgrad.dims import product as size_of
 from catgrad.loops.ir.nest import MatMul
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
-from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
-from catgrad.loops.passes.pack import Matrix, pack
+from catgrad.loops.passes.vectors.pack import Matrix, pack
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.naming import Namer
 from catgrad.programs.ports import Kind, Role

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 
 ALIGNMENT = 16
 """Bytes that a thread loads at once at most, at whose multiples arrays begin."""

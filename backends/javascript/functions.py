@@ -10,8 +10,8 @@ from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import PASSES
-from catgrad.loops.passes.bind import RegisterCosts, binder
-from catgrad.loops.passes.unroll import unroll
+from catgrad.loops.passes.schedule.unroll import unroll
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.naming import Namer
 from catgrad.programs.ports import TABLES, Port, Role

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catgrad.loops.machine import BLOCK, Machine
-from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.gpu import BLOCK_PASSES, GPU_KERNEL_PASSES
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 
 SHARED_BYTES = 12 * 2**10
 """Bytes of shared arrays of a kernel: three quarters of those that every device has, the rest for sums."""

@@ -96,8 +96,8 @@ def run(
 
 def _learner(task: Task, weights: str) -> Learner:
     """Return a learner with initial values of seed 0, or those of a checkpoint."""
-    from catgrad.learn import checkpoint
     from catgrad.learn.compile import emit
+    from catgrad.learn.fit import checkpoint
 
     learner: Learner = emit(task).load()().learner(seed=0)
     if weights:
@@ -107,7 +107,7 @@ def _learner(task: Task, weights: str) -> Learner:
 
 def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, Any]) -> list[Any]:
     """Read or draw the arguments of a function that are no tables."""
-    from catgrad.learn.trace import kind_of
+    from catgrad.learn.reports.trace import kind_of
 
     _, inputs, _ = task.entry(kind_of(function))
     return _arrays([port for port in inputs if not port.role.is_table], data, sizes)
@@ -115,7 +115,7 @@ def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, Any]) 
 
 def _trace(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any], output: str) -> None:
     """Run a function operation by operation, list what was found, and draw it if a file is named."""
-    from catgrad.learn.trace import trace
+    from catgrad.learn.reports.trace import trace
 
     found = trace(task, *own, function=function, learner=learner, target=target)
     show_table(found.table)
@@ -126,8 +126,8 @@ def _trace(task: Task, function: str, target: str, learner: Learner, own: Sequen
 def _computed(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any]) -> Table:
     """Run a function as it is emitted for a target, and describe its results."""
     from catgrad.learn.compile import emit_by_default
+    from catgrad.learn.reports.trace import arguments, kind_of
     from catgrad.learn.task import COMPILED
-    from catgrad.learn.trace import arguments, kind_of
 
     _, _, outputs = task.entry(kind_of(function))
     emitted = emit_by_default(COMPILED, task, target).load()()
@@ -173,7 +173,7 @@ def _interpreted(functions: Functions, function: str, data: str, sizes: Mapping[
 def _arrays(ports: Sequence[Port], file: str, sizes: Mapping[str, Any]) -> list[Any]:
     """Read the arrays of these names from a file, or draw them."""
     from catgrad.data.files import read_npz
-    from catgrad.learn.costs import require_sizes
+    from catgrad.learn.reports.costs import require_sizes
     from catgrad.types import symbols
     from catgrad.verification import draw_arrays
 

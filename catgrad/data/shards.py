@@ -11,7 +11,7 @@ from catgrad.data.columns import Columns, columns
 from catgrad.data.files import SEPARATORS, npy, npy_type, npz_types, read, read_npz, unreadable
 from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, nearest, translated
 from catgrad.formats import safetensors
-from catgrad.learn.examples import Examples, Rows
+from catgrad.learn.fit.examples import Examples, Rows
 from catgrad.learn.options import check_integer
 from catgrad.types import Array
 

@@ -6,9 +6,9 @@ from copy import deepcopy
 from typing import Any, NoReturn, Self, cast
 
 from catgrad.errors import UnsupportedOp
-from catgrad.learn.checkpoint import restore, tables
+from catgrad.learn.fit.checkpoint import restore, tables
 from catgrad.learn.learner import Learner
-from catgrad.learn.shown import Shown
+from catgrad.learn.reports.shown import Shown
 
 
 class Copied(Shown):

@@ -24,12 +24,12 @@ from catgrad.learn.checks import (
     check_parts,
     check_takes,
 )
-from catgrad.learn.communication import Communication, communication
-from catgrad.learn.costs import Costs, task_costs
-from catgrad.learn.descriptions import described
 from catgrad.learn.functions import Opened, opened_term, united
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.learn.summary import Summary, task_summary
+from catgrad.learn.reports.communication import Communication, communication
+from catgrad.learn.reports.costs import Costs, task_costs
+from catgrad.learn.reports.descriptions import described
+from catgrad.learn.reports.summary import Summary, task_summary
 from catgrad.learn.updates import Layer, Updates, forward, stacks_of
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role, check_distinct
@@ -324,15 +324,15 @@ class Task(Tabular):
         return replace(self, model=functor(self.model), inference=inference)
 
     def summary(self, depth: int | None = None, **sizes: int) -> Summary:
-        """Summarise layers, shapes, parameters, operations and bytes: `catgrad.learn.summary`."""
+        """Summarise layers, shapes, parameters, operations and bytes: `catgrad.learn.reports.summary`."""
         return task_summary(self, depth, **sizes)
 
     def cost(self, **sizes: int) -> Costs:
-        """Count operations, and bytes moved and communicated, of each function: `catgrad.learn.costs`."""
+        """Count operations, bytes moved and communicated of each function: `catgrad.learn.reports.costs`."""
         return task_costs(self, **sizes)
 
     def communication(self, devices: int, **sizes: int) -> Communication:
-        """Count the bytes that each of some devices sends in a step: `catgrad.learn.communication`."""
+        """Count bytes that each of some devices sends in a step: `catgrad.learn.reports.communication`."""
         return communication(self, devices, **sizes)
 
     @property

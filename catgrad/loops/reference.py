@@ -31,7 +31,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.ir.steps import Attend, AttentionPart, For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
-from catgrad.loops.passes.reductions import Differs
+from catgrad.loops.passes.schedule.reductions import Differs
 from catgrad.ops.attention import seen
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.ops.random import Draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad.learn.parallel import Parallel
+from catgrad.learn.fit.parallel import Parallel
 
 
 def torch(group: Any = None) -> Parallel:

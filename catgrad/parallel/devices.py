@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catgrad.errors import OptionError, ToolError
-from catgrad.learn.batches import Batch
-from catgrad.learn.checkpoint import restore, tables
+from catgrad.learn.fit.batches import Batch
+from catgrad.learn.fit.checkpoint import restore, tables
 from catgrad.learn.learner import Learner
 from catgrad.types import as_numpy
 

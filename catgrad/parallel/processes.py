@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catgrad.errors import OptionError, ToolError
-from catgrad.learn.batches import Batch
-from catgrad.learn.checkpoint import restore, tables
+from catgrad.learn.fit.batches import Batch
+from catgrad.learn.fit.checkpoint import restore, tables
+from catgrad.learn.fit.parallel import Parallel, summed
 from catgrad.learn.learner import Learner, require_functions
-from catgrad.learn.parallel import Parallel, summed
 from catgrad.programs.ports import Kind
 from catgrad.terms import state
 

@@ -7,7 +7,7 @@ import pytest
 
 from catgrad import Dim, NdArrayType, Task, fit, layers, mse, ops
 from catgrad.errors import OptionError
-from catgrad.learn.checkpoint import load, save
+from catgrad.learn.fit.checkpoint import load, save
 from catgrad.learn.optimisers import adamw, clipped, ema, frozen, grouped, sgd, sliced
 from catgrad.learn.schedules import Schedule
 from catgrad.types import as_numpy

@@ -177,7 +177,7 @@ def test_no_warning_and_no_undefined_behaviour(examples, folder, compiler):
 @NEEDS_WATCHER
 def test_no_data_race(examples, tmp_path, monkeypatch):
     """Distribute every parallel loop over threads, however short."""
-    parallelise = import_module("catgrad.loops.passes.parallelise")
+    parallelise = import_module("catgrad.loops.passes.schedule.parallelise")
     monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)
     c_calls.write("operations", [(e.term, e.arrays) for e in examples], tmp_path)
     sources = ["main.c", "operations.c", "-o", "watched", "-lm"]

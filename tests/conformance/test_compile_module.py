@@ -7,7 +7,7 @@ import pytest
 
 from catgrad import Functions, Learner, compile_module, fit, from_torch, mse
 from catgrad.errors import OptionError
-from catgrad.learn.checkpoint import load, save
+from catgrad.learn.fit.checkpoint import load, save
 from catgrad.learn.losses import cross_entropy
 from catgrad.learn.optimisers import adamw, sgd
 from tests.targets import emit

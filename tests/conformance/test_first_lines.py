@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import CatgradError, Dim, NdArrayType, Task, fit, layers, losses, mse, ops, optimisers, sgd
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from tests.targets import emit, on
 
 A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))

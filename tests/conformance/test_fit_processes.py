@@ -16,7 +16,7 @@ import pytest
 from catgrad import Dim, NdArrayType, Task, data, evaluate, fit, layers, parallel, shared_rows
 from catgrad.errors import OptionError, ToolError
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import adamw, clipped, sgd
 from tests.targets import cannot, emit

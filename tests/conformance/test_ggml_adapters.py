@@ -12,8 +12,8 @@ from catgrad import Dim, NdArrayType, Task, build, compile_module, layers, mse, 
 from catgrad.errors import OptionError
 from catgrad.formats import gguf, safetensors
 from catgrad.initialisers import Filled
-from catgrad.learn import checkpoint
 from catgrad.learn.adapters import UP, adapters_only, save_adapters
+from catgrad.learn.fit import checkpoint
 from catgrad.learn.optimiser import frozen, grouped
 from catgrad.learn.optimisers import adam
 from tests.conformance.test_ggml_weights import KINDS, products, sum_of

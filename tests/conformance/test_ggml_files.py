@@ -12,7 +12,7 @@ from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops, optimiser
 from catgrad.errors import ToolError
 from catgrad.formats import gguf
 from catgrad.initialisers import Filled, Normal
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.terms.op import scope
 from tests.models import BATCH, INPUT, OUTPUT
 from tests.targets import cannot, emit

@@ -13,7 +13,7 @@ from catgrad.backends.ggml.tools import GGML
 
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from tests.ggml import NEEDS_GGML, built_by_cmake
 from tests.targets import emit, on
 from tests.unit.c.build import built, run, uses_package, write_page

@@ -13,8 +13,8 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.formats import gguf
 from catgrad.initialisers import Normal
-from catgrad.learn import checkpoint
 from catgrad.learn.entries import program
+from catgrad.learn.fit import checkpoint
 from catgrad.ops.contract import Contract
 from tests.targets import cannot, emit
 

@@ -19,7 +19,8 @@ import pytest
 from catgrad import Functions, Task, build, layers, losses, ops, shared_rows
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
-from catgrad.learn import checkpoint, optimisers
+from catgrad.learn import optimisers
+from catgrad.learn.fit import checkpoint
 from catgrad.learn.layers.parts import parameter
 from catgrad.learn.optimisers import adamw, clipped, grouped, sgd
 from catgrad.ops.random import KEY

@@ -68,7 +68,7 @@ jax.config.update("jax_num_cpu_devices", 8)
 folder = Path(sys.argv[1])
 sys.path.insert(0, str(folder))
 import model as emitted
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 
 batches = np.load(folder / "batches.npz")
 alone = emitted.Learner(3)

@@ -12,7 +12,7 @@ from catgrad import compile_module
 from catgrad.errors import OptionError
 from catgrad.frontends.torch import lora, merge
 from catgrad.learn.adapters import save_adapters
-from catgrad.learn.checkpoint import load, save
+from catgrad.learn.fit.checkpoint import load, save
 from catgrad.learn.optimisers import adamw
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")

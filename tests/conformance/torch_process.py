@@ -20,7 +20,7 @@ import torch.distributed as dist
 import torch.distributed.fsdp
 import torch.distributed.tensor
 
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 
 SEED = 3
 

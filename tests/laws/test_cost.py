@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.dims import upper_bound
 from catgrad.functors import Expand
-from catgrad.learn.costs import prepared
+from catgrad.learn.reports.costs import prepared
 from catgrad.ops.control import Cond
 from catgrad.programs.cost import Cost, costs, total
 from catgrad.programs.program import lower, nest, straighten

@@ -22,7 +22,7 @@ from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads, tiles
-from catgrad.loops.passes.propagate_copies import propagate_copies
+from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
 from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import Program, evaluate
 from catgrad.programs.program import lower as straight

@@ -11,7 +11,7 @@ from catgrad import Dim, Dtype, NdArrayType, build, discard, identity, losses, o
 from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.scalar import Space
-from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.programs.program import evaluate, lower
 from tests.differential import pruned
 from tests.gpu import MACHINES, Teams, limits

@@ -27,16 +27,16 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.bind import RegisterCosts, binder
-from catgrad.loops.passes.expand_sorts import expand_sorts
-from catgrad.loops.passes.fold_constants import fold_constants
-from catgrad.loops.passes.forward_substitute import forward_substitute
-from catgrad.loops.passes.interchange_sums import interchange_sums
-from catgrad.loops.passes.parallelise import parallelise
-from catgrad.loops.passes.reassociate import reassociate_products
-from catgrad.loops.passes.rename_registers import rename_registers
-from catgrad.loops.passes.unroll import unroll
-from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
+from catgrad.loops.passes.schedule.expand_sorts import expand_sorts
+from catgrad.loops.passes.schedule.interchange_sums import interchange_sums
+from catgrad.loops.passes.schedule.parallelise import parallelise
+from catgrad.loops.passes.schedule.unroll import unroll
+from catgrad.loops.passes.schedule.unroll_by_cost import Unrolling, unroll_by_cost
+from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
+from catgrad.loops.passes.simplify.fold_constants import fold_constants
+from catgrad.loops.passes.simplify.forward_substitute import forward_substitute
+from catgrad.loops.passes.simplify.reassociate import reassociate_products
+from catgrad.loops.passes.simplify.rename_registers import rename_registers
 from catgrad.loops.reference import run
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.transcendental import Exp

@@ -19,8 +19,8 @@ from catgrad.loops.ir.nest import MatMul, loops, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.passes import PASSES
-from catgrad.loops.passes.order_steps import ordered
-from catgrad.loops.passes.strip_mine import strip_miner
+from catgrad.loops.passes.schedule.order_steps import ordered
+from catgrad.loops.passes.schedule.strip_mine import strip_miner
 from catgrad.loops.reference import run
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import lower as straight

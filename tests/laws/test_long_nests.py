@@ -20,7 +20,7 @@ from tests.kernels import SCALARS, VECTORS, compiled
 from tests.strategies import float_terms, integer_terms, integers_for
 from tests.targets import cannot, emit
 
-FUSE = sys.modules["catgrad.loops.passes.fuse"]
+FUSE = sys.modules["catgrad.loops.passes.schedule.fuse"]
 BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
 MACHINES = st.sampled_from([VECTORS, SCALARS])
 

@@ -15,7 +15,7 @@ from catgrad.learn.entries import program
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Accumulate, Combine, statements
 from catgrad.loops.ir.steps import Kernel, every_step
-from catgrad.loops.passes.reductions import ACCUMULATORS, accumulator
+from catgrad.loops.passes.schedule.reductions import ACCUMULATORS, accumulator
 from examples import char_gpt, digits
 from tests.models import mlp
 

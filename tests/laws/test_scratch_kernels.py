@@ -18,7 +18,7 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Kernel, MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.passes.unroll_by_cost import Unrolling
+from catgrad.loops.passes.schedule.unroll_by_cost import Unrolling
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight

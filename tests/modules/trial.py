@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 
 from catgrad import compile_module  # noqa: E402
 from catgrad.errors import CatgradError, CatgradWarning, VerificationError  # noqa: E402
-from catgrad.learn.checkpoint import tables  # noqa: E402
+from catgrad.learn.fit.checkpoint import tables  # noqa: E402
 from catgrad.terms.state import DRAWS  # noqa: E402
 from tests.modules.records import MODULES, SIZES  # noqa: E402
 

@@ -11,7 +11,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, fit, layers, mse, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
-from catgrad.learn.checkpoint import load, save
+from catgrad.learn.fit.checkpoint import load, save
 from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from tests.targets import emit

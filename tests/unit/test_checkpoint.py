@@ -28,7 +28,7 @@ from catgrad import (
 from catgrad.errors import ArtifactError, ShapeError, UnknownName
 from catgrad.formats import safetensors
 from catgrad.initialisers import Normal
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import as_numpy
 from tests.models import mlp, rectified

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, Task, compile_model, data, emit, fit, layers, losses, mse, sgd
 from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.types import Dtype
 from examples.iris import DATA, FEATURES, SPECIES
 from tests.models import BATCH, INPUT, OUTPUT, mlp

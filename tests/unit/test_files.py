@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from catgrad.errors import ArtifactError
 from catgrad.files import STRAY_SECONDS, write_atomically
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from tests.models import mlp
 from tests.targets import emit
 
@@ -278,7 +278,7 @@ from pathlib import Path
 import numpy as np
 from catgrad.errors import ArtifactError
 from catgrad.formats import safetensors
-from catgrad.learn.history import History
+from catgrad.learn.fit.history import History
 
 folder = Path(sys.argv[1])
 (folder / "cut").write_bytes(b"\\x10")

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from catgrad import accuracy, evaluate, fit, optimisers
 from catgrad.errors import ArtifactError, DivergenceError, OptionError, ShapeError
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint
-from catgrad.learn.batches import batch_count, batches
-from catgrad.learn.history import Epoch, History
-from catgrad.learn.plateau import Plateau
+from catgrad.learn.fit import checkpoint
+from catgrad.learn.fit.batches import batch_count, batches
+from catgrad.learn.fit.history import Epoch, History
+from catgrad.learn.fit.plateau import Plateau
 from catgrad.learn.schedules import adjustable
 from tests.models import mlp, rectified, two_inputs
 from tests.targets import emit, on_all_targets_with

@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from catgrad import emit
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.formats import gguf, weights
-from catgrad.learn import checkpoint
-from catgrad.learn.fit import fit
+from catgrad.learn.fit import checkpoint
+from catgrad.learn.fit.loop import fit
 from catgrad.naming import MAX_NAME_CHARACTERS
 from tests.models import mlp
 

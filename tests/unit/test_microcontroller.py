@@ -10,7 +10,7 @@ import pytest
 from catgrad.backends.c import cross
 
 from catgrad import emit, fit
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.tools import Executable, run
 from examples import iris
 from examples.microcontroller import build, program

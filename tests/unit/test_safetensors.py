@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from catgrad.errors import ArtifactError, DtypeError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.formats.elements import DTYPES
-from catgrad.learn import checkpoint
+from catgrad.learn.fit import checkpoint
 from catgrad.types import Dtype
 from tests.unit.line import emitted, line
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from catgrad import data, evaluate, fit
 from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError
 from catgrad.formats import safetensors
-from catgrad.learn.batches import batches
-from catgrad.learn.examples import Examples, Share
+from catgrad.learn.fit.batches import batches
+from catgrad.learn.fit.examples import Examples, Share
 from tests.unit.test_fit import X, Y, arrays_of, learner_of, train
 
 KINDS = ("npz", "safetensors", "npy", "csv")

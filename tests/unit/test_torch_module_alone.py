@@ -12,7 +12,8 @@ import pytest
 
 from catgrad import Dtype, NdArrayType, Task, layers, losses, optimisers, sgd
 from catgrad.formats import safetensors
-from catgrad.learn import checkpoint, schedules
+from catgrad.learn import schedules
+from catgrad.learn.fit import checkpoint
 from tests.conformance.test_torch_module import MODELS
 from tests.models import mlp, two_inputs
 from tests.targets import emit

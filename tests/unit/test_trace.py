@@ -9,7 +9,7 @@ import pytest
 
 from catgrad import Dim, NdArrayType, Task, build, layers, mse, ops, optimisers, trace
 from catgrad.errors import OptionError, ShapeError
-from catgrad.learn.trace import MAX_DRAWN_OPERATIONS, arguments
+from catgrad.learn.reports.trace import MAX_DRAWN_OPERATIONS, arguments
 from catgrad.programs.ports import Kind
 from catgrad.terms.draw import around, dot
 from catgrad.terms.term import check_functional, edges

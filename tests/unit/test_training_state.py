@@ -8,7 +8,8 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, fit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import reverse
-from catgrad.learn import checkpoint, optimisers, schedules
+from catgrad.learn import optimisers, schedules
+from catgrad.learn.fit import checkpoint
 from catgrad.learn.layers import buffer, checkpointed, dropout, parameter, update
 from catgrad.programs.ports import Kind, Role, tables
 from catgrad.programs.program import evaluate

@@ -12,7 +12,7 @@ from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space, number
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.vectorise import vectorise
+from catgrad.loops.passes.vectors.vectorise import vectorise
 from catgrad.ops.arithmetic import Add, Divide
 from catgrad.ops.transcendental import Exp, Sqrt, Tanh
 from catgrad.terms.op import Op

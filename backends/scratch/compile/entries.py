@@ -17,14 +17,14 @@ from catgrad.loops.ir.steps import If as StepIf
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import Plan
-from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores
-from catgrad.loops.passes.fuse import fused_steps
-from catgrad.loops.passes.in_place import put_in_place
-from catgrad.loops.passes.interchange import interchange_short_loops
-from catgrad.loops.passes.reductions import schedule_reductions
-from catgrad.loops.passes.scalars import scalars_first, scalars_last
-from catgrad.loops.passes.unroll import unroll
+from catgrad.loops.passes.schedule.fuse import fused_steps
+from catgrad.loops.passes.schedule.in_place import put_in_place
+from catgrad.loops.passes.schedule.interchange import interchange_short_loops
+from catgrad.loops.passes.schedule.reductions import schedule_reductions
+from catgrad.loops.passes.schedule.unroll import unroll
+from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
+from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.simplify.scalars import scalars_first, scalars_last
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType

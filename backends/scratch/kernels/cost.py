@@ -12,7 +12,7 @@ from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
 from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
-from catgrad.loops.passes.bind import IsBound
+from catgrad.loops.passes.simplify.bind import IsBound
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.bind import binder
-from catgrad.loops.passes.expand_sorts import expand_sorts
-from catgrad.loops.passes.fold_constants import fold_constants
-from catgrad.loops.passes.forward_substitute import forward_substitute
-from catgrad.loops.passes.interchange_sums import interchange_sums
-from catgrad.loops.passes.reassociate import reassociate_products
-from catgrad.loops.passes.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
+from catgrad.loops.passes.schedule.expand_sorts import expand_sorts
+from catgrad.loops.passes.schedule.interchange_sums import interchange_sums
+from catgrad.loops.passes.schedule.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
+from catgrad.loops.passes.simplify.bind import binder
+from catgrad.loops.passes.simplify.fold_constants import fold_constants
+from catgrad.loops.passes.simplify.forward_substitute import forward_substitute
+from catgrad.loops.passes.simplify.reassociate import reassociate_products
 
 from .cost import ScriptCosts, of_items
 from .legalise import legalise

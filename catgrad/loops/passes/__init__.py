@@ -1,20 +1,20 @@
 """Passes: transformations of kernels that keep their meaning."""
 
-from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.copy_transposed import transposed_copier
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
-from catgrad.loops.passes.fuse import fuse
-from catgrad.loops.passes.in_place import put_in_place
-from catgrad.loops.passes.inline_products import inline_products
-from catgrad.loops.passes.narrow import narrow
-from catgrad.loops.passes.parallelise import parallelise
-from catgrad.loops.passes.reductions import name_accumulators, schedule_reductions
-from catgrad.loops.passes.scalars import scalars_first, scalars_last
-from catgrad.loops.passes.sparse_updates import update_sparsely
-from catgrad.loops.passes.strip_mine import strip_miner
-from catgrad.loops.passes.unroll import unroll
-from catgrad.loops.passes.vectorise import vectorise
-from catgrad.loops.passes.vectorise_rows import vectorise_rows
+from catgrad.loops.passes.schedule.fuse import fuse
+from catgrad.loops.passes.schedule.in_place import put_in_place
+from catgrad.loops.passes.schedule.inline_products import inline_products
+from catgrad.loops.passes.schedule.parallelise import parallelise
+from catgrad.loops.passes.schedule.reductions import name_accumulators, schedule_reductions
+from catgrad.loops.passes.schedule.sparse_updates import update_sparsely
+from catgrad.loops.passes.schedule.strip_mine import strip_miner
+from catgrad.loops.passes.schedule.unroll import unroll
+from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
+from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eliminate_self_copies
+from catgrad.loops.passes.simplify.narrow import narrow
+from catgrad.loops.passes.simplify.scalars import scalars_first, scalars_last
+from catgrad.loops.passes.vectors.copy_transposed import transposed_copier
+from catgrad.loops.passes.vectors.vectorise import vectorise
+from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 
 PASSES = (
     schedule_reductions,

@@ -15,7 +15,7 @@ from catgrad.errors import CatgradWarning, OptionError, ShapeError, one_line
 from catgrad.frontends.torch.replay.differences import Replay, StepComparison
 from catgrad.frontends.torch.replay.peer import Moment, Peer, copied, named_outputs
 from catgrad.frontends.torch.training.optimisers import several
-from catgrad.learn.checkpoint import restore, tables
+from catgrad.learn.fit.checkpoint import restore, tables
 from catgrad.terms.state import DRAWS
 from catgrad.types import Array, as_numpy, widened
 from catgrad.verification import difference

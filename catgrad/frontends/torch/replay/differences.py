@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from catgrad.errors import VerificationError
-from catgrad.learn import plot
+from catgrad.learn.fit import plot
 from catgrad.verification import Comparison, Verification
 
 SMALLEST_DRAWN = 1e-17

@@ -1,8 +1,6 @@
 """Schedules for GPUs: grids, teams of threads, tiles in shared memory, and reductions in fixed trees."""
 
 from catgrad.loops.machine import Pass
-from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
@@ -16,9 +14,11 @@ from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_products import split_products
 from catgrad.loops.passes.gpu.split_sums import split_sums
 from catgrad.loops.passes.gpu.wide import mark_unaligned
-from catgrad.loops.passes.in_place import put_in_place
-from catgrad.loops.passes.propagate_copies import propagate_copies
-from catgrad.loops.passes.scalars import scalars_first
+from catgrad.loops.passes.schedule.in_place import put_in_place
+from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
+from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eliminate_self_copies
+from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
+from catgrad.loops.passes.simplify.scalars import scalars_first
 
 
 def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:

@@ -12,8 +12,8 @@ from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine, Pass
-from catgrad.loops.passes.fuse import fused_steps, iterations
 from catgrad.loops.passes.gpu.products import product_nest
+from catgrad.loops.passes.schedule.fuse import fused_steps, iterations
 
 MIN_TEAMS = 64
 """Iterations of shared loops that are worth a team of threads each."""

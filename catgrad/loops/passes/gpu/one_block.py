@@ -25,10 +25,10 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.fuse import iterations
 from catgrad.loops.passes.gpu.barriers import with_barriers
 from catgrad.loops.passes.gpu.spaces import with_spaces
 from catgrad.loops.passes.gpu.threads import distributed
+from catgrad.loops.passes.schedule.fuse import iterations
 from catgrad.programs.ports import Role
 
 THREADS = 512

@@ -25,8 +25,8 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, Machine
-from catgrad.loops.passes.fuse import is_beginning
 from catgrad.loops.passes.gpu.thread_tiles import stepped
+from catgrad.loops.passes.schedule.fuse import is_beginning
 from catgrad.ops.arithmetic import Add
 
 ROWS = 32

@@ -19,7 +19,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.passes.reductions import reduced_serially
+from catgrad.loops.passes.schedule.reductions import reduced_serially
 
 
 def serial(items: Sequence[Item]) -> list[Item]:

@@ -33,8 +33,8 @@ from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import one_thread, serial
 from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, MIN_SUMS, widened
-from catgrad.loops.passes.reductions import accumulator, index_by_reductions
-from catgrad.loops.passes.unroll import collapsed
+from catgrad.loops.passes.schedule.reductions import accumulator, index_by_reductions
+from catgrad.loops.passes.schedule.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 

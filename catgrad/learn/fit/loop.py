@@ -10,17 +10,17 @@ from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import weights
-from catgrad.learn.batches import Data, Source, batch_count, batches
-from catgrad.learn.checkpoint import Tables, load, restore, save, tables
-from catgrad.learn.examples import Share
-from catgrad.learn.history import Epoch, History
+from catgrad.learn.fit.batches import Data, Source, batch_count, batches
+from catgrad.learn.fit.checkpoint import Tables, load, restore, save, tables
+from catgrad.learn.fit.examples import Share
+from catgrad.learn.fit.history import Epoch, History
+from catgrad.learn.fit.metrics import Metric, Metrics, check_evaluates, evaluate_batches, finite, named
+from catgrad.learn.fit.parallel import ALONE, Parallel, check_agreement, together
+from catgrad.learn.fit.plateau import Plateau
+from catgrad.learn.fit.progress import progress_bar
 from catgrad.learn.learner import Learner
-from catgrad.learn.metrics import Metric, Metrics, check_evaluates, evaluate_batches, finite, named
 from catgrad.learn.options import check_integer
-from catgrad.learn.parallel import ALONE, Parallel, check_agreement, together
-from catgrad.learn.plateau import Plateau
-from catgrad.learn.progress import progress_bar
-from catgrad.learn.shown import Shown
+from catgrad.learn.reports.shown import Shown
 
 
 def fit(
@@ -184,7 +184,7 @@ class _Run:
             raise ArtifactError(
                 "training must be resumed from a checkpoint that fit wrote",
                 f"{self.path} has no history",
-                "read it with catgrad.learn.checkpoint.load, and call fit without resume",
+                "read it with catgrad.learn.fit.checkpoint.load, and call fit without resume",
             )
         self.history = History.from_json(text, self.path)
         if self.patience is not None and self.history.best is not None:

@@ -8,7 +8,7 @@ from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, nested, perfect_nest, size_hint
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
+from catgrad.loops.passes.schedule.unroll import MAX_UNROLLED_ITERATIONS
 
 
 def interchange_short_loops(lowered: Lowered, machine: Machine) -> Lowered:

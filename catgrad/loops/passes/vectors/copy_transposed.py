@@ -31,8 +31,8 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine, Pass
-from catgrad.loops.passes.rows import blocks, rest
-from catgrad.loops.passes.transposed_loads import Transposed, transposed_loads
+from catgrad.loops.passes.schedule.rows import blocks, rest
+from catgrad.loops.passes.vectors.transposed_loads import Transposed, transposed_loads
 from catgrad.types import NdArrayType
 
 LINE = 16

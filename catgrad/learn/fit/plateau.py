@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from catgrad.errors import OptionError
-from catgrad.learn.checkpoint import restore
+from catgrad.learn.fit.checkpoint import restore
 from catgrad.learn.learner import Learner
 from catgrad.learn.options import check_integer, number, positive
 from catgrad.terms.state import LEARNING_RATE

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from catgrad.learn.history import History
+from catgrad.learn.fit.history import History
 
 PERIOD = 0.1
 """Seconds between two updates of the bar, as a step may be faster than drawing it."""

@@ -23,8 +23,8 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, converted, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.interchange import short_last
-from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
+from catgrad.loops.passes.schedule.interchange import short_last
+from catgrad.loops.passes.schedule.unroll import MAX_UNROLLED_ITERATIONS
 from catgrad.ops.arithmetic import Add, Maximum, Minimum, Multiply
 from catgrad.ops.compare import Equal, Greater, Less, NotEqual, Select
 from catgrad.ops.extrema import ArgMax, ArgMin

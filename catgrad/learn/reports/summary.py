@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from catgrad.dims import Size
 from catgrad.footprint import Footprint
-from catgrad.learn.costs import SIZES_MISSING, greatest, primitives, workspace
 from catgrad.learn.options import check_integer
+from catgrad.learn.reports.costs import SIZES_MISSING, greatest, primitives, workspace
 from catgrad.programs.cost import costs
 from catgrad.programs.passes.layers import layer_of, layers
 from catgrad.programs.ports import Kind

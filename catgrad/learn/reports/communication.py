@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError
-from catgrad.learn.costs import primitives
 from catgrad.learn.options import check_integer
+from catgrad.learn.reports.costs import primitives
 from catgrad.programs.partition import axes_of_layers, largest_axis, summed_along
 from catgrad.programs.ports import Kind, Role
 from catgrad.tables import Table, Tabular

@@ -23,7 +23,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, is_zero
-from catgrad.loops.passes.rename_registers import rename_registers
+from catgrad.loops.passes.simplify.rename_registers import rename_registers
 from catgrad.ops.arithmetic import Add
 
 

@@ -26,9 +26,9 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.fuse import fused
-from catgrad.loops.passes.interchange import sums_innermost
-from catgrad.loops.passes.rows import blocks, rest
+from catgrad.loops.passes.schedule.fuse import fused
+from catgrad.loops.passes.schedule.interchange import sums_innermost
+from catgrad.loops.passes.schedule.rows import blocks, rest
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.errors import OptionError
-from catgrad.learn.history import History
+from catgrad.learn.fit.history import History
 from catgrad.programs.ports import TABLES
 from catgrad.tables import Table, Tabular
 

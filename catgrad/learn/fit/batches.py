@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError
-from catgrad.learn.examples import Arrays, Batches, Examples, Share
+from catgrad.learn.fit.examples import Arrays, Batches, Examples, Share
 from catgrad.learn.options import check_integer
 
 Batch = tuple[Any, ...]

@@ -29,7 +29,7 @@ from catgrad.loops.ir.nest import (
     substituted,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, is_zero
-from catgrad.loops.passes.unroll_by_cost import is_sum
+from catgrad.loops.passes.schedule.unroll_by_cost import is_sum
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 

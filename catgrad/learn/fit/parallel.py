@@ -9,10 +9,10 @@ from zlib import crc32
 import numpy as np
 
 from catgrad.errors import OptionError
-from catgrad.learn.batches import Batch, Data, Source, examples, examples_in
-from catgrad.learn.checkpoint import tables
-from catgrad.learn.examples import Batches
-from catgrad.learn.history import History
+from catgrad.learn.fit.batches import Batch, Data, Source, examples, examples_in
+from catgrad.learn.fit.checkpoint import tables
+from catgrad.learn.fit.examples import Batches
+from catgrad.learn.fit.history import History
 from catgrad.learn.learner import Learner
 from catgrad.types import as_numpy
 

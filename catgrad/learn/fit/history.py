@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError
-from catgrad.learn.plot import COLOURS, draw_losses, figure, save
+from catgrad.learn.fit.plot import COLOURS, draw_losses, figure, save
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DivergenceError, OptionError, ShapeError
-from catgrad.learn.batches import Data, Source, batches, examples_in
+from catgrad.learn.fit.batches import Data, Source, batches, examples_in
+from catgrad.learn.fit.parallel import ALONE, Parallel, summed
 from catgrad.learn.learner import Learner, require_functions
-from catgrad.learn.parallel import ALONE, Parallel, summed
 from catgrad.programs.ports import Kind
 from catgrad.types import as_numpy
 

@@ -22,7 +22,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Lowered, Step, kernels, replaced
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.order_steps import ordered
+from catgrad.loops.passes.schedule.order_steps import ordered
 
 
 def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:

@@ -1,0 +1,1 @@
+"""Reports of tasks and learners: costs, summaries, traces, tables."""

@@ -1,0 +1,1 @@
+"""Passes that leave less to compute: constants, copies and dead stores go, invariants are hoisted."""
