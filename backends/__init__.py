@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-FAMILIES = frozenset({"cuda_simulator", "host", "python"})
+FAMILIES = frozenset({"cuda_simulator", "host", "kernels", "python"})
 """Folders that targets build on and that are not targets."""
 
 

@@ -11,6 +11,7 @@ from catgrad.programs.program import Program
 from .. import templates
 from ..host.learner import STEP_MANY
 from ..host.sizes import with_free_sizes
+from ..kernels import signatures
 from . import interface
 from .bindings import with_bindings
 from .budget import fitted
@@ -19,6 +20,7 @@ from .constants import weights
 from .files import longest_name, most_axes
 from .footprints import footprint
 from .languages import LANGUAGES
+from .lines import listed
 from .loading import load
 from .manifest import manifest
 from .options import Options
@@ -80,16 +82,16 @@ BACKEND = Backend(
     footprint=footprint,
     helpers={
         "codes": lambda: interface.CODES,
-        "every_size": interface.every_size,
+        "every_size": signatures.every_size,
         "flags": lambda: " ".join(REQUIRED),
-        "initials": interface.initials,
-        "listed": interface.listed,
+        "initials": signatures.initials,
+        "listed": listed,
         "longest_name": longest_name,
         "manifest": manifest,
         "most_axes": most_axes,
         "prefix": interface.prefix,
         "training": training,
-        "unused": interface.unused,
+        "unused": signatures.unused,
         "weights": weights,
     },
 )

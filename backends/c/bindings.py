@@ -17,7 +17,9 @@ from catgrad.errors import unknown
 from catgrad.naming import Namer
 
 from .. import templates
-from .interface import CArgument, Signature, initials, layouts, prefix
+from ..kernels.signatures import ArrayArgument, Signature, initials
+from .interface import prefix
+from .layouts import layouts
 
 FOLDER = templates("bindings")
 
@@ -140,7 +142,7 @@ def interface(language: Language, context: Mapping[str, Any]) -> Interface:
         tuple(
             _function(language, namer, language.namer(module), prefix(program), each)
             for each in functions.values()
-            if not (each.kind.is_initial or each.entry.gradients or each.entry.is_prepared)
+            if not (each.kind.is_initial or each.convention.gradients or each.convention.is_prepared)
         ),
         bool(initials(functions)),
         bool(tables) and "step" in context["kinds"],
@@ -156,15 +158,15 @@ def _function(language: Language, namer: Namer, own: Namer, prefix: str, printed
         *(_array(language, own, sizes, y, is_result=True) for y in printed.outputs),
     ]
     has_value = len(printed.outputs) == 1 and not last.sizes
-    tables = tuple((str(table), changed) for table, changed in printed.entry.tables)
+    tables = tuple((str(table), changed) for table, changed in printed.convention.tables)
     passed = tuple(arrays) if has_value else (*arrays, last)
     value = last if has_value else None
-    symbol = f"{prefix}_{printed.entry.name}"
+    symbol = f"{prefix}_{printed.convention.name}"
     return BoundFunction(name, symbol, printed.doc, tables, (*sizes.values(),), passed, value)
 
 
 def _array(
-    language: Language, namer: Namer, sizes: Mapping[str, str], array: CArgument, is_result: bool
+    language: Language, namer: Namer, sizes: Mapping[str, str], array: ArrayArgument, is_result: bool
 ) -> BoundArray:
     name = language.identifier(namer, "value", array.identifier)
     shape = tuple(terms(size, sizes) for size in array.type.shape)

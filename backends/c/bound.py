@@ -12,7 +12,7 @@ from .library import address, table_of
 from .plans import Plans
 
 if TYPE_CHECKING:
-    from .harness import Entry
+    from .harness import LibraryFunction
 
 
 class BoundFunction:
@@ -21,24 +21,24 @@ class BoundFunction:
     It owns the structs of the tables, and whatever else is to be `kept` in memory.
     """
 
-    def __init__(self, entry: Entry, tables: Sequence[Any], kept: Any = None) -> None:
-        self.entry, self.library, self.kept = entry, entry.library, (tables, kept)
+    def __init__(self, function: LibraryFunction, tables: Sequence[Any], kept: Any = None) -> None:
+        self.function, self.library, self.kept = function, function.library, (tables, kept)
         # Addresses cost a call less than structs.
         self.tables = [cast(table, c_void_p).value for table in tables]
-        self.call, self.gradients = entry.call, entry.entry.gradients
-        self.plans = Plans(entry.own, entry.plan)
+        self.call, self.gradients = function.call, function.convention.gradients
+        self.plans = Plans(function.own, function.plan)
         # Calls that change the tables cannot overlap, so they may write numbers to one buffer.
-        changes = any(changed for _, changed in entry.entry.tables)
-        is_fixed = changes and all(type.rank == 0 for type in entry.results)
-        self.fixed = [np.empty((), type.dtype.numpy) for type in entry.results] if is_fixed else []
+        changes = any(changed for _, changed in function.convention.tables)
+        is_fixed = changes and all(type.rank == 0 for type in function.results)
+        self.fixed = [np.empty((), type.dtype.numpy) for type in function.results] if is_fixed else []
         self.places = list(map(address, self.fixed))
 
     def __call__(self, *values: Any) -> list[Any]:
         """Return the function's own results, then a gradient for each parameter if it computes these."""
         plan, arrays = self.plans.of(values)
-        outputs = self.fixed or self.entry.outputs(plan)
+        outputs = self.fixed or self.function.outputs(plan)
         places = self.places or map(address, outputs)
-        gradients = self.entry.new_gradients() if self.gradients == "written" else []
+        gradients = self.function.new_gradients() if self.gradients == "written" else []
         own: list[Any] = [table_of(arrays)] if self.gradients == "read" else [address(a) for a in arrays]
         if gradients:
             own.append(table_of(gradients))

@@ -15,7 +15,7 @@ from catgrad.naming import Namer
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
-from .interface import Layout, Place
+from .layouts import Layout, Place
 
 MAX_SOURCE_BYTES = 2**20
 """Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""

@@ -9,7 +9,7 @@ from string import Formatter
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function
 
-from .interface import CArgument
+from ..kernels.signatures import ArrayArgument
 
 PREDICTION = "y_hat = predict({inputs}{; model})"
 LOSS = "{loss} = criterion(predict({inputs}{; model}), {targets})"
@@ -40,7 +40,9 @@ WIDTH = 108
 """Characters after which an equation goes on in the next line."""
 
 
-def equations(function: Function, inputs: Sequence[CArgument], outputs: Sequence[CArgument]) -> list[str]:
+def equations(
+    function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
+) -> list[str]:
     """Write the equations of a function that is passed these arrays beside tables."""
     known = {word: ", ".join(arrays) for word, arrays in _words(function, inputs, outputs).items() if arrays}
     known |= {f"; {word}": f"; {known[word]}" if word in known else "" for word in ("model", "tables")}
@@ -52,7 +54,7 @@ def equations(function: Function, inputs: Sequence[CArgument], outputs: Sequence
 
 
 def _words(
-    function: Function, inputs: Sequence[CArgument], outputs: Sequence[CArgument]
+    function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
 ) -> dict[str, Sequence[str]]:
     """List the arrays that the words of equations stand for."""
     tables, changes = function.tables, function.changes

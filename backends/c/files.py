@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from catgrad.programs.program import Program
 from catgrad.types import NdArrayType
 
-from .interface import Layout
+from .layouts import Layout
 
 FEWEST_AXES = 8
 """Axes that the reader has room for at least, whatever the model has."""

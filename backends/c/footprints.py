@@ -11,8 +11,9 @@ from catgrad.dims import Size
 from catgrad.footprint import Footprint, Memory
 from catgrad.loops.memory_plan import largest
 
+from ..kernels.signatures import initials
 from .cross import Machine, cortex_m4, linked, stacks
-from .interface import initials, prefix
+from .interface import prefix
 from .prepare import template_context
 
 
@@ -34,7 +35,7 @@ def _workspaces(artifact: Artifact, sizes: Mapping[str, int]) -> dict[str, Size]
     """Evaluate the plan of each function, and of the initial values together."""
     functions = template_context(artifact.backend, artifact.program)["functions"]
     called = [f for f in functions.values() if not f.kind.is_initial]
-    found = {f.entry.name: f.memory.at(sizes) for f in called}
+    found = {f.convention.name: f.memory.at(sizes) for f in called}
     first = initials(functions)
     most: Size = 0
     for function in first:

@@ -16,24 +16,26 @@ from catgrad.types import NdArrayType, substitute, symbols
 
 from ..host.checks import Expected
 from ..host.tables import Table
+from ..kernels.signatures import CallConvention, separate
 from .bound import BoundFunction
-from .interface import entry, own
-from .library import Library
+from .library import SharedLibrary
 from .plans import Plan, Plans
 
 OVERFLOW = c_size_t(-1).value
 """The workspace size that stands for an overflow of the count of bytes."""
 
 
-class Entry:
+class LibraryFunction:
     """A function of the library on arrays: those of tables, then its own. Its results are new arrays.
 
     With `many`, it is called on each of several batches: its own arrays have one more leading axis.
     """
 
-    def __init__(self, library: Library, program: Program, function: Function, many: bool = False) -> None:
+    def __init__(
+        self, library: SharedLibrary, program: Program, function: Function, many: bool = False
+    ) -> None:
         self.library, self.program, self.function = library, program, function
-        self.entry = entry(function)
+        self.convention = CallConvention.of(function)
         steps = Namer(symbols(function.argument_types)).fresh("steps") if many else ""
         self.__name__, self.__doc__ = f"{function.name}_many" if many else function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
@@ -41,12 +43,12 @@ class Entry:
         self.expected = Expected(self.__name__, names, types, function.requirements)
         first = sum(port.role.is_table for port in function.inputs)
         self.own = replace(self.expected, names=names[first:], types=types[first:])
-        self.results = [stacked(port, steps) for port in own(function.outputs)]
+        self.results = [stacked(port, steps) for port in separate(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
         self.numbers = (*self.symbols, steps) if many else self.symbols
         self.plans = Plans(self.expected, self.plan)
-        rest = bool(self.entry.gradients) + len(own(function.inputs)) + len(self.results)
-        self.call = library.entry_point(self.__name__, len(self.entry.tables), len(self.numbers), rest)
+        rest = bool(self.convention.gradients) + len(separate(function.inputs)) + len(self.results)
+        self.call = library.entry_point(self.__name__, len(self.convention.tables), len(self.numbers), rest)
         self._workspace = library.workspace_bytes(function.name, len(self.symbols))
 
     def plan(self, sizes: dict[str, int]) -> Plan:
@@ -78,9 +80,9 @@ class Entry:
                 arrays.setdefault(port.role, []).append(array.copy() if is_copied else array)
             else:
                 own.append(library.address(array))
-        if self.entry.gradients == "written":
+        if self.convention.gradients == "written":
             arrays[Role.GRADIENT] = self.new_gradients()
-        own += [library.table(arrays[Role.GRADIENT])] if self.entry.gradients else []
+        own += [library.table(arrays[Role.GRADIENT])] if self.convention.gradients else []
         outputs = self.outputs(plan)
         self.invoke(arrays, plan, [*own, *map(library.address, outputs)])
         results = {role: iter(each) for role, each in arrays.items()}
@@ -94,7 +96,7 @@ class Entry:
 
     def structs(self, tables: Mapping[Role, Sequence[Any]]) -> list[Any]:
         """Return a struct of each table that the function takes."""
-        return [self.library.table(tables[role]) for role, _ in self.entry.tables]
+        return [self.library.table(tables[role]) for role, _ in self.convention.tables]
 
     def bound(self, tables: Mapping[Role, Table]) -> Callable[..., list[Any]]:
         """Apply the function to tables, which it changes where they are."""

@@ -13,13 +13,13 @@ from catgrad.types import Array
 
 from ..host.checks import Expected
 from ..host.tables import Table
-from .library import Library
+from .library import SharedLibrary
 
 
 class Initial:
     """A function from a seed to the initial values of a table."""
 
-    def __init__(self, library: Library, program: Program, function: Function) -> None:
+    def __init__(self, library: SharedLibrary, program: Program, function: Function) -> None:
         self.library, self.program, self.function = library, program, function
         self.__name__, self.__doc__ = function.name, function.doc
         self.expected = Expected(function.name, ("seed",), function.argument_types)

@@ -18,7 +18,7 @@ from catgrad.loops.printing.calls import (
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.programs.ports import Role
 
-from .interface import Member
+from ..kernels.structs import Member
 
 MIN_CALLS = 3
 """The fewest calls that become a function."""

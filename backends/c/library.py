@@ -18,12 +18,13 @@ from catgrad.programs.program import Program
 from catgrad.types import Array
 
 from ..host.tables import ArrayTable, Table
-from .interface import ALIGNMENT, CODES
+from .interface import CODES
+from .layouts import ALIGNMENT
 
 BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
-class Library:
+class SharedLibrary:
     """The functions of a shared library whose names begin with a prefix, and the memory of their arrays.
 
     Functions take pointers to tables, then sizes, pointers to other arrays, and a workspace; `trailing` are

@@ -12,11 +12,11 @@ from catgrad.programs.program import Program
 
 from ..host.learner import LibraryLearner
 from .compiler import EXACT, C, shared_library
-from .harness import Entry
+from .harness import LibraryFunction
 from .initial import Initial
-from .library import Library
+from .library import SharedLibrary
 from .prepare import PREDICT_PREPARED
-from .prepared import PreparedEntry, PreparingLearner
+from .prepared import PreparedFunction, PreparingLearner
 
 
 def load(artifact: Artifact, exact: bool = False) -> Any:
@@ -29,12 +29,12 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     toolchain = EXACT if exact else C
     files = sources(artifact, ".c", ".h", "_runtime.h")
     path = shared_library(manifest["prefix"], files, f"{program.name}.c", flags, toolchain)
-    library = Library(path, manifest["prefix"])
+    library = SharedLibrary(path, manifest["prefix"])
     library.forks = not manifest["openmp"]
-    model = loaded(program, library, Entry, PreparingLearner)
+    model = loaded(program, library, LibraryFunction, PreparingLearner)
     if PREDICT_PREPARED in program.variants:
         predict, members = program.kinds[Kind.PREDICT], len(manifest.get("prepared", ()))
-        model.predict_prepared = PreparedEntry(library, program, predict, members)
+        model.predict_prepared = PreparedFunction(library, program, predict, members)
     return model
 
 
@@ -46,7 +46,7 @@ def sources(artifact: Artifact, *endings: str) -> dict[str, str]:
 
 def loaded(
     program: Program,
-    library: Library,
+    library: SharedLibrary,
     entry: Callable[..., Any],
     learner_type: type[LibraryLearner] = LibraryLearner,
 ) -> Any:
@@ -61,12 +61,12 @@ def loaded(
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner
-    model = type("CompiledModel", (Loaded,), attributes)
+    model = type("CompiledModel", (LoadedLibrary,), attributes)
     return model
 
 
-class Loaded:
+class LoadedLibrary:
     """A library, and the program it was printed from; functions take and return lists of arrays."""
 
     program: ClassVar[Program]
-    library: ClassVar[Library]
+    library: ClassVar[SharedLibrary]

@@ -10,7 +10,9 @@ from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 
-from .interface import Layout, entry, prefix
+from ..kernels.signatures import CallConvention
+from .interface import prefix
+from .layouts import Layout
 
 
 def manifest(
@@ -56,7 +58,7 @@ def _array(place: Any, with_memory: bool) -> dict[str, Any]:
 
 
 def _function(prefix: str, function: Function, printed: Any, with_memory: bool) -> dict[str, Any]:
-    called = entry(function)
+    called = CallConvention.of(function)
     return {
         "name": f"{prefix}_{called.name}",
         "doc": function.doc,

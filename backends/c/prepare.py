@@ -14,7 +14,7 @@ from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Dtype
 
-from .entries import CFunction, Library
+from .functions import CFunction, CFunctions
 from .interface import prefix
 
 
@@ -37,8 +37,10 @@ PREDICT_PREPARED = "predict_prepared"
 """The variant of `predict` that takes packed weights."""
 
 
-class PreparingLibrary(Library):
+class PreparingFunctions(CFunctions[CFunction]):
     """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
+
+    signature = CFunction
 
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
@@ -88,10 +90,11 @@ class PreparingLibrary(Library):
             weights.append(self._weight(printer, matrix, names[matrix.array], namer))
             printer.names[array] = self.dialect.macros["member"]("prepared", weights[-1].identifier)
         self.weights, printed = tuple(weights), super().function(function)
-        self.prepared = replace(printed, entry=replace(printed.entry, is_prepared=True))
+        self.prepared = replace(printed, convention=replace(printed.convention, is_prepared=True))
 
     def _weight(self, printer: FunctionPrinter, matrix: Matrix, name: str, namer: Namer) -> PackedWeight:
-        size, member, macros = printer.expressions.size, self.members[name], self.dialect.macros
+        size, macros = printer.expressions.size, self.dialect.macros
+        member = self.structs.members[name].identifier
         array = macros["member"](Role.PARAMETER, member)
         return PackedWeight(
             namer.fresh(member),
@@ -110,4 +113,4 @@ def prepared_name(name: str) -> str:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target c read."""
-    return PreparingLibrary(backend, program).context() | {"single_file": backend.options.single_file}
+    return PreparingFunctions(backend, program).context() | {"single_file": backend.options.single_file}

@@ -13,22 +13,23 @@ from catgrad.programs.program import Function, Program
 from ..host.learner import LibraryLearner, single
 from ..host.tables import Table
 from .bound import BoundFunction
-from .harness import Entry
-from .library import Library, aligned_bytes, struct
+from .harness import LibraryFunction
+from .library import SharedLibrary, aligned_bytes, struct
 from .prepare import PREDICT_PREPARED, prepared_name
 
 
-class PreparedEntry(Entry):
+class PreparedFunction(LibraryFunction):
     """A prediction that takes a struct of so many packed weights after its tables, if there are any."""
 
-    def __init__(self, library: Library, program: Program, function: Function, members: int) -> None:
+    def __init__(self, library: SharedLibrary, program: Program, function: Function, members: int) -> None:
         super().__init__(library, program, function)
         self.members = members
         if not members:
             return
         self.__name__ = prepared_name(function.name)
-        rest = len(self.call.argtypes) - len(self.entry.tables) - len(self.numbers) - len(library.trailing)
-        self.call = library.entry_point(self.__name__, len(self.entry.tables) + 1, len(self.numbers), rest)
+        tables, numbers = len(self.convention.tables), len(self.numbers)
+        rest = len(self.call.argtypes) - tables - numbers - len(library.trailing)
+        self.call = library.entry_point(self.__name__, tables + 1, numbers, rest)
         self._workspace = library.workspace_bytes(self.__name__, len(self.symbols))
 
     def bound(self, tables: Mapping[Role, Table]) -> BoundFunction:

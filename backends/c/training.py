@@ -14,7 +14,7 @@ from catgrad.programs.program import Program, symbol_sources
 from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import Dtype, symbols
 
-from .interface import own
+from ..kernels.signatures import separate
 
 PRINTED = (Dtype.float32, Dtype.float64)
 """The dtypes of losses that C prints."""
@@ -60,8 +60,8 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     if step is None or Role.PARAMETER not in step.tables:
         return None
     printed = functions[step.name]
-    types = [port.type for port in own(step.inputs)]
-    [loss] = [port.type.dtype for port in own(step.outputs)]
+    types = [port.type for port in separate(step.inputs)]
+    [loss] = [port.type.dtype for port in separate(step.outputs)]
     first = {type.shape[0] if type.rank else None for type in types}
     [batch] = first if len(first) == 1 else [None]
     if batch is None or loss not in PRINTED or not (isinstance(batch, int) or _is_symbol(batch)):
@@ -70,7 +70,7 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     if free and any(isinstance(n, Dim) and free in n.symbols for type in types for n in type.shape[1:]):
         return None
     identifiers = dict(zip(symbols(step.argument_types), printed.sizes, strict=True))
-    arrays = [_column(port, identifiers) for port in own(step.inputs)]
+    arrays = [_column(port, identifiers) for port in separate(step.inputs)]
     told = [(identifiers[s], *place) for s, place in symbol_sources(types).items() if s != free]
     state = {slot.name: slot.type.dtype.value for slot in program.tables.get(Role.STATE, ())}
     count = 0 if free else int(str(batch))
@@ -81,7 +81,7 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
 def require_shared(program: Program) -> None:
     """Raise OptionError unless processes can share the rows of a batch, and add up gradients and losses."""
     step = program.kinds.get(Kind.STEP)
-    ports = own((*step.inputs, *step.outputs)) if step else []
+    ports = separate((*step.inputs, *step.outputs)) if step else []
     summed = {port.type.dtype for port in ports if port.role is Role.LOSS}
     summed |= {slot.type.dtype for slot in program.tables.get(Role.PARAMETER, ())}
     rows = [port.type for port in ports if port.role is not Role.LOSS]

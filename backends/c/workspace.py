@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -11,6 +11,7 @@ from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, largest
 from catgrad.loops.printing.calls import KernelText
+from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.printing.dialect import Text
 from catgrad.types import substitute
 
@@ -56,17 +57,15 @@ class Workspace:
         return bytes if isinstance(bytes, Dim) else -(-bytes // LINE_BYTES) * LINE_BYTES
 
 
-def workspace(
-    lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], Text]
-) -> Workspace:
-    """Describe the workspace of a function whose own sizes and indices are bounded by `reach`."""
-    texts = tuple(texts)
+def workspace_of(printer: FunctionPrinter) -> Workspace:
+    """Describe the workspace of a function that is printed."""
+    lowered, plan, texts, spell = printer.lowered, printer.plan, printer.texts, printer.expressions.size
     of_all, of_threads = _scratch(lowered, plan, texts)
     needs_some = any(map(_has_constant, (plan.size, of_all, of_threads)))
     has_scratch = any(text.scratch for text in texts)
     types = dict.fromkeys(array.type for array in (*lowered.arguments, *lowered.results, *plan.offsets))
     bytes = (type.bytes for type in types)
-    indices = reduce(largest, map(size_bound, (text.reach for text in texts)), reach)
+    indices = reduce(largest, map(size_bound, (text.reach for text in texts)), printer.expressions.reach)
     reach = reduce(largest, map(size_bound, (*bytes, plan.size)), indices)
     return Workspace(
         (plan.size, of_all, of_threads),

@@ -15,7 +15,7 @@ from ..c import BACKEND as C
 from ..c import prepare as prepare_c
 from ..c.interface import CODES
 from ..host.learner import STEP_MANY
-from .entries import template_context
+from .functions import template_context
 from .loading import load
 from .machine import ALIGNMENT
 from .options import Options

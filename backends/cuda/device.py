@@ -18,7 +18,7 @@ import numpy as np
 from catgrad.errors import ToolError
 from catgrad.types import Array, Dtype
 
-from ..c.library import Library, address
+from ..c.library import SharedLibrary, address
 from ..host.process import Home
 from ..host.tables import DeviceTable
 from . import dlpack
@@ -74,7 +74,7 @@ class DeviceArray:
         return dlpack.exported(self, self.address, self.shape, self.dtype.name, self.device.dlpack_device)
 
 
-class Device(Library):
+class Device(SharedLibrary):
     """An emitted library, a stream that it runs on, and memory of the device.
 
     Calls from several threads take turns.

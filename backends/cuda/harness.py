@@ -12,13 +12,13 @@ from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
-from ..c import harness
+from ..c.harness import LibraryFunction
 from ..c.plans import MAX_CACHED_PLANS, Plan
 from ..host.checks import as_in_c
 from .device import Device, DeviceArray
 
 
-class Entry(harness.Entry):
+class DeviceFunction(LibraryFunction):
     """A function of the library. Results are arrays of NumPy, or like the first argument on the device."""
 
     library: Device

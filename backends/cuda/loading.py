@@ -18,7 +18,7 @@ from ..c.compiler import Toolchain, shared_library
 from ..c.loading import loaded
 from ..c.loading import sources as emitted
 from .device import Device
-from .harness import Entry
+from .harness import DeviceFunction
 from .tools import GPU, NVCC, architecture, simulating
 
 FLAGS = ("-std=c++17", "-O3")
@@ -53,7 +53,7 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     path = _simulated(sources) if simulate else _compiled(sources)
     calls_library = artifact.backend.options.calls_library
     device = Device(path, sources.prefix, manifest["guarded"], simulate, calls_library)
-    return loaded(artifact.program, device, Entry)
+    return loaded(artifact.program, device, DeviceFunction)
 
 
 def compile_library(artifact: Artifact, folder: Path, architectures: Sequence[str]) -> Path:

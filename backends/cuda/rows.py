@@ -10,7 +10,8 @@ from catgrad.programs.program import Program
 from catgrad.terms.state import FIRST_ROW
 from catgrad.types import symbols
 
-from ..c.interface import Member, own
+from ..kernels.signatures import separate
+from ..kernels.structs import Member
 
 
 class Rows(NamedTuple):
@@ -29,4 +30,4 @@ def shared_rows(
         return None
     step = program.kinds[Kind.STEP]
     identifiers = dict(zip(symbols(step.argument_types), kinds[Kind.STEP].sizes, strict=True))
-    return Rows(found[0], identifiers[str(own(step.inputs)[0].type.shape[0])])
+    return Rows(found[0], identifiers[str(separate(step.inputs)[0].type.shape[0])])

@@ -22,8 +22,8 @@ from ..c import interface
 from ..c.compiler import REQUIRED
 from ..host.learner import STEP_MANY
 from ..host.sizes import with_free_sizes
-from .entries import template_context
 from .files import groups, long_names
+from .functions import template_context
 from .loading import load
 from .options import Options
 from .select import NODES

@@ -8,7 +8,7 @@ from catgrad.formats.gguf import FULL_NAME, file_name
 from catgrad.programs.ports import Role
 from catgrad.terms.state import LEARNING_RATE
 
-from ..c.interface import Member
+from ..kernels.structs import Member
 
 Members = Mapping[Role, Sequence[Member]]
 

@@ -14,7 +14,7 @@ from catgrad.dims import numbers
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import Dialect
-from catgrad.printing.printer import FunctionPrinter, Lines
+from catgrad.printing.printer import Context, Lines
 from catgrad.printing.statements import Line, Statement
 from catgrad.programs.passes import prune
 from catgrad.programs.program import Apply, Function
@@ -74,11 +74,11 @@ class Choice:
 Step = Graph | Repetition | Choice
 
 
-class Planner(FunctionPrinter):
+class Planner(Context):
     """Plan the graphs of one function; `slots` and `kept` are its tensors between them."""
 
     def __init__(self, dialect: Dialect, namer: Namer, symbols: Sequence[str]) -> None:
-        self.dialect, self.namer, self.sizes_read = dialect, namer, set()
+        super().__init__(dialect, namer)
         self.symbols = {name: name for name in symbols}
         self.slots: list[Variable] = []
         self.kept: list[Variable] = []

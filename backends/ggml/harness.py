@@ -14,14 +14,14 @@ from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
-from ..c import harness, library
 from ..c.bound import BoundFunction
-from ..c.library import address, struct
+from ..c.harness import LibraryFunction
+from ..c.library import SharedLibrary, address, struct
 from ..c.plans import Plan
 from ..host.tables import Table
 
 
-class Library(library.Library):
+class ModelLibrary(SharedLibrary):
     """A shared library, and what its models are created with: its functions take a model, not tables."""
 
     trailing, remedy = (), "report this if ggml is in order"
@@ -50,7 +50,7 @@ class Library(library.Library):
 class Model:
     """A model of the library, with its tables."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ModelLibrary) -> None:
         self.library, self.handle = library, c_void_p()
         self._as_parameter_ = self.handle
         create = library.function("create", [POINTER(c_void_p), c_char_p, c_int])
@@ -88,15 +88,15 @@ class ModelTable(Table):
         self.model.copy("write", self.role, (array if name == other else None for other in self))
 
 
-class Entry(harness.Entry):
+class ModelFunction(LibraryFunction):
     """A function of the library on arrays, of which a new model gets those of tables; or on a model."""
 
-    library: Library
+    library: ModelLibrary
 
     def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[Any]) -> None:
         """Call the function on a model with these tables, and copy back those that it changes."""
         model = Model(self.library)
-        for role, _ in self.entry.tables:
+        for role, _ in self.convention.tables:
             model.copy("write", role, tables[role])
         self.library.run(self.call, self.__name__, [model, *plan.sizes, *rest], 0)
         for role in self.function.changes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.printing.dialect import ATOM
-from catgrad.printing.printer import FunctionPrinter, Lines
+from catgrad.printing.printer import Context, Lines
 from catgrad.printing.statements import Loop, Stack
 from catgrad.programs.program import Apply, Function
 
@@ -34,7 +34,7 @@ class GraphLines(Lines):
 
     def __init__(
         self,
-        printer: FunctionPrinter,
+        printer: Context,
         function: Function,
         arguments: Sequence[str],
         places: Mapping[int, str] | None = None,

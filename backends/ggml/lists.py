@@ -17,7 +17,7 @@ from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 
-from ..c.interface import Member
+from ..kernels.structs import Member
 from ..python.lists import Joined, Repeated, Row, grouped, with_lists
 from ..python.loops import improved
 from ..python.tables import Run, Runs

@@ -9,7 +9,7 @@ from catgrad.backend import Artifact
 from ..c.cmake import library
 from ..c.interface import prefix
 from ..c.loading import loaded
-from .harness import Entry, Library
+from .harness import ModelFunction, ModelLibrary
 from .tools import GGML
 
 
@@ -21,4 +21,4 @@ def load(artifact: Artifact, threads: int = 1, device: str = "CPU") -> Any:
     name, program = prefix(artifact.program), artifact.program
     sources = {k: str(text) for k, text in artifact.files.items() if k.endswith((".cpp", ".c", ".h", ".txt"))}
     path = library(f"{name}_ggml", sources, GGML)
-    return loaded(program, Library(path, name, program, device, threads), Entry)
+    return loaded(program, ModelLibrary(path, name, program, device, threads), ModelFunction)

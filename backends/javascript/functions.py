@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
@@ -12,12 +12,14 @@ from catgrad.loops.machine import Machine
 from catgrad.loops.passes import PASSES
 from catgrad.loops.passes.schedule.unroll import unroll
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
+from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.naming import Namer
-from catgrad.programs.ports import TABLES, Port, Role
+from catgrad.programs.ports import TABLES, Port
 from catgrad.programs.program import Function, Program
 
-from ..c.interface import CArgument, Signature
+from ..kernels.functions import KernelFunctions
+from ..kernels.signatures import ArrayArgument, Signature
 
 MACHINE = Machine(
     PASSES,
@@ -41,57 +43,44 @@ class JavaScriptFunction(Signature):
     kernels: str
 
 
-class Library:
-    """The functions of one program, which share kernels and literals."""
+J = TypeVar("J", bound=JavaScriptFunction)
+
+
+class ModuleFunctions(KernelFunctions[J]):
+    """The functions of one program as methods of a class."""
 
     machine = MACHINE
+    expressions: type[Expressions] = Expressions
 
     def __init__(self, backend: Backend, program: Program) -> None:
-        self.program, self.dialect, self.helpers = program, backend.dialect, set[str]()
-        self.macros: dict[str, Any] = {**self.dialect.macros, "helper": self.helper}
-        kernels = KernelLibrary(self.dialect, self.machine, Namer(self.dialect.reserved))
-        # All are compiled before kernels are printed, whose names fit all functions.
-        self.printers = {f.name: FunctionPrinter(kernels, f) for f in program.functions}
+        namer = Namer(backend.dialect.reserved)
+        kernels = KernelLibrary(backend.dialect, self.machine, namer, expressions=self.expressions)
+        super().__init__(backend, program, kernels)
 
-    def helper(self, name: str) -> str:
-        """Record that a line needs a function of the runtime; returns its name."""
-        self.helpers.add(name)
-        return name
-
-    def function(self, function: Function) -> JavaScriptFunction:
-        """Print a function."""
+    def fields(
+        self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
+    ) -> dict[str, Any]:
+        """Print a function; returns the fields of JavaScriptFunction that a signature lacks."""
         printer, macros = self.printers[function.name], self.macros
-        inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
-        outputs = self._passed(printer, printer.lowered.results, function.outputs)
-        calls, texts, size = printer.calls(), printer.texts, printer.expressions.size
-        self.helpers.update(*(text.helpers for text in texts))
-        body = macros["body"](macros, calls, printer.pointers, size(printer.plan.size))
-        kernels = macros["kernels"](macros, printer.new_literals, printer.new)
-        return JavaScriptFunction.of(function, inputs, outputs, size, body=body, kernels=kernels)
+        calls, size = self.calls(printer), printer.expressions.size(printer.plan.size)
+        return {
+            "body": macros["body"](macros, calls, printer.pointers, size),
+            "kernels": macros["kernels"](macros, printer.new_literals, printer.new),
+        }
+
+    def member(self, printer: FunctionPrinter, buffer: Buffer, port: Port) -> str:
+        """Return the text of an array of a table."""
+        return str(self.macros["member"](port.role, port.name))
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        functions = {f.name: self.function(f) for f in self.program.functions}
-        return {
-            **model_context(self.program),
-            "functions": functions,
-            "kinds": {kind: functions[f.name] for kind, f in self.program.kinds.items()},
-            "helpers": frozenset(self.helpers),
-        }
+        return {**model_context(self.program), **super().context()}
 
-    def _passed(
-        self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]
-    ) -> list[CArgument]:
-        """Name every argument or result; returns those that are not members of tables."""
-        own = []
-        for buffer, port in zip(buffers, ports, strict=True):
-            if port.role.is_table or port.role is Role.GRADIENT:
-                printer.names[buffer] = self.macros["member"](port.role, port.name)
-            else:
-                name = port.name or buffer.name
-                named = replace(port, name=name, type=buffer.type)
-                own.append(CArgument.of(printer.fresh(buffer, name), named, printer.expressions.size))
-        return own
+
+class JavaScriptFunctions(ModuleFunctions[JavaScriptFunction]):
+    """The functions of one program, whose kernels are JavaScript too."""
+
+    signature = JavaScriptFunction
 
 
 def model_context(program: Program) -> dict[str, Any]:
@@ -108,4 +97,4 @@ def methods(program: Program) -> dict[str, str]:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target javascript read."""
-    return Library(backend, program).context()
+    return JavaScriptFunctions(backend, program).context()

@@ -12,10 +12,10 @@ from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array, symbols
 
-from ..c.interface import own
 from ..host.checks import Expected
 from ..host.learner import FunctionLearner
 from ..host.tables import DeviceTable
+from ..kernels.signatures import separate
 from .functions import methods
 from .session import Model, Module, Place, Wire
 
@@ -33,18 +33,18 @@ def loaded(program: Program, module: Module) -> Any:
         if function.kind.is_initial:
             attributes[function.name] = staticmethod(partial(initial, module, program, function))
         else:
-            attributes[function.name] = Entry(module, function, names[function.name])
+            attributes[function.name] = ModuleFunction(module, function, names[function.name])
 
     def learner(self: Any, seed: int = 0) -> Any:
         return ModuleLearner(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner
-    model = type("CompiledModel", (Loaded,), attributes)
+    model = type("CompiledModel", (LoadedModule,), attributes)
     return model
 
 
-class Loaded:
+class LoadedModule:
     """A module, and the program it was printed from; functions take and return lists of arrays."""
 
     program: ClassVar[Program]
@@ -60,7 +60,7 @@ def initial(module: Module, program: Program, function: Function, seed: Any = 0)
     return [module.wire.decoded(arrays[role][slot.name], slot.type) for slot in slots]
 
 
-class Entry:
+class ModuleFunction:
     """A function of a module on arrays: those of tables, then its own. Its results are new arrays."""
 
     def __init__(self, module: Module, function: Function, method: str) -> None:
@@ -118,7 +118,7 @@ class Entry:
         if any(port.role is Role.GRADIENT for port in self.function.outputs):
             gradients = results.pop("gradients")
             results = list(results.values())
-        elif len(own(self.function.outputs)) == 1:
+        elif len(separate(self.function.outputs)) == 1:
             results = [results]
         rest = iter(results)
         found = []

@@ -22,7 +22,7 @@ from .models import input_names, model, output_names
 from .tools import ONNX, ONNXRUNTIME
 
 
-class Entry:
+class ModelFunction:
     """A function in a session of ONNX Runtime, on arrays of tables and its own."""
 
     def __init__(self, function: Function, data: bytes, threads: int) -> None:
@@ -103,12 +103,12 @@ def load(artifact: Artifact, threads: int = 0) -> Any:
     for tool in (ONNX, ONNXRUNTIME):
         tool.require(artifact.program.name)
     program = artifact.program
-    entries = {f.name: Entry(f, _data(artifact, f), threads) for f in program.functions}
+    entries = {f.name: ModelFunction(f, _data(artifact, f), threads) for f in program.functions}
     attributes: dict[str, Any] = {"program": program, **entries}
     if Kind.STEP in program.kinds:
         functions = {kind: entries[function.name] for kind, function in program.kinds.items()}
         attributes["learner"] = lambda self, seed=0: Learner(program, functions, seed)
-    return type("CompiledModel", (Loaded,), attributes)
+    return type("CompiledModel", (LoadedModels,), attributes)
 
 
 def _data(artifact: Artifact, function: Function) -> bytes:
@@ -116,7 +116,7 @@ def _data(artifact: Artifact, function: Function) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
-class Loaded:
+class LoadedModels:
     """The functions of a program, which take and return lists of arrays."""
 
     program: ClassVar[Program]

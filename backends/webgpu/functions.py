@@ -20,50 +20,53 @@ from catgrad.printing.dialect import Dialect
 from catgrad.programs.program import Function, Program, operations
 
 from ..javascript import BACKEND as JAVASCRIPT
-from ..javascript import functions as javascript
+from ..javascript.functions import JavaScriptFunction, ModuleFunctions
+from ..kernels.signatures import ArrayArgument
 from .machine import MACHINE
 
 
 @dataclass(frozen=True)
-class WebGpuFunction(javascript.JavaScriptFunction):
+class WebGpuFunction(JavaScriptFunction):
     """A function as data for templates; no size or index in its kernels exceeds `reach`."""
 
     reach: str
 
 
-class Library(javascript.Library):
+class Places(Expressions):
+    """The text of what is given to kernels, to which an element is its place."""
+
+    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
+        super().__init__(JAVASCRIPT.dialect, name_of)
+        self.place = dialect.macros["place"]
+
+    def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
+        """Print the place of an element."""
+        return str(self.place(self.name_of(array), self.index(array.flat(indices))))
+
+
+class WebGpuFunctions(ModuleFunctions[WebGpuFunction]):
     """The functions of one program: kernels in WGSL, and calls of them in JavaScript."""
 
+    signature = WebGpuFunction
     machine = MACHINE
+    expressions = Places
 
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
         has_branches = any(isinstance(op, Cond) for f in program.functions for op in operations(f))
         self.macros |= {"shared": shared, "has_branches": has_branches}
-        for printer in self.printers.values():
-            printer.expressions = Places(JAVASCRIPT.dialect, printer.name, self.macros["place"])
 
-    def function(self, function: Function) -> WebGpuFunction:
-        """Print a function."""
-        printed, printer = super().function(function), self.printers[function.name]
+    def fields(
+        self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
+    ) -> dict[str, Any]:
+        """Print a function; returns the fields of WebGpuFunction that a signature lacks."""
+        printer, fields = self.printers[function.name], super().fields(function, inputs, outputs)
         reach = reduce(largest, (size_bound(text.reach) for text in printer.texts), printer.expressions.reach)
-        return WebGpuFunction(**vars(printed), reach=printer.expressions.size(reach))
+        return {**fields, "reach": printer.expressions.size(reach)}
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
         return {**super().context(), "has_branches": self.macros["has_branches"]}
-
-
-class Places(Expressions):
-    """The text of what is given to kernels, to which an element is its place."""
-
-    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str], place: Callable[..., str]) -> None:
-        super().__init__(dialect, name_of)
-        self.place = place
-
-    def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
-        """Print the place of an element."""
-        return self.place(self.name_of(array), self.index(array.flat(indices)))
 
 
 def shared(text: KernelText) -> list[LocalArray]:
@@ -80,4 +83,4 @@ def _shared(lines: Sequence[Line]) -> Iterator[LocalArray]:
 
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target webgpu read."""
-    return Library(backend, program).context()
+    return WebGpuFunctions(backend, program).context()

@@ -19,7 +19,7 @@ from catgrad.files import reason, write_atomically
 from catgrad.formats.json_objects import parse_object
 from catgrad.paths import require_file
 from catgrad.programs.ports import TABLES, Kind, Port, Role
-from catgrad.programs.terms import Entry, Terms, plain
+from catgrad.programs.terms import TermEntry, Terms, plain
 from catgrad.terms.attributes import (
     guarded,
     read_initial,
@@ -124,7 +124,7 @@ def _slot(slot: Slot) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: TermEntry) -> dict[str, Any]:
     sides = {"inputs": entry.inputs, "outputs": entry.outputs}
     ports = {side: [[port.role, port.name] for port in ports] for side, ports in sides.items()}
     return {"kind": entry.kind, **ports, "term": write_columns(entry.term)}
@@ -158,13 +158,13 @@ def _read_slot(data: Any) -> Slot:
     return slot
 
 
-def _read_entry(data: Any) -> Entry:
+def _read_entry(data: Any) -> TermEntry:
     _require_keys("a term of a file", data, ("kind", "inputs", "outputs", "term"))
     if data["kind"] not in list(Kind):
         raise _refused("the kind of a term", f"one of {', '.join(Kind)}", data["kind"])
     term = read_columns(data["term"])
     sides = [_ports(data["inputs"], term.source.table), _ports(data["outputs"], term.target.table)]
-    return Entry(Kind(data["kind"]), term, *sides)
+    return TermEntry(Kind(data["kind"]), term, *sides)
 
 
 def _ports(data: Any, types: Sequence[Any]) -> tuple[Port, ...]:

@@ -15,7 +15,7 @@ from catgrad.programs import ports
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program, lower
 from catgrad.programs.signatures import INITIAL_VALUES, LETTERS, SIGNATURES, described
-from catgrad.programs.terms import Entry, Terms
+from catgrad.programs.terms import TermEntry, Terms
 from catgrad.terms.op import Op
 from catgrad.terms.state import SEED
 from catgrad.terms.term import Term
@@ -46,7 +46,7 @@ def _(model: Terms, kinds: Sequence[Kind] = ()) -> Terms:
 @terms_of.register
 def _(model: Task, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
     tables = {Role.STATE: model.state, Role.BUFFER: model.buffers, Role.PARAMETER: model.parameters}
-    entries = {str(kind): Entry(kind, *model.entry(kind)) for kind in map(Kind, kinds)}
+    entries = {str(kind): TermEntry(kind, *model.entry(kind)) for kind in map(Kind, kinds)}
     optimiser = model.optimiser.name, model.optimiser.settings
     return Terms(model.name, entries, tables, optimiser, model.notes)
 
@@ -54,7 +54,7 @@ def _(model: Task, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
 @terms_of.register
 def _(model: Functions, kinds: Sequence[Kind] = ()) -> Terms:
     tables = {Role.STATE: (), Role.BUFFER: model.buffers, Role.PARAMETER: model.parameters}
-    entries = {name: Entry(Kind.FUNCTION, *model.entry(name)) for name in model.terms}
+    entries = {name: TermEntry(Kind.FUNCTION, *model.entry(name)) for name in model.terms}
     return Terms(model.name, entries, tables)
 
 
@@ -97,7 +97,7 @@ def _initial(terms: Terms, functions: Sequence[Function], expand: Expand, rolls:
     return initial
 
 
-def _function(name: str, entry: Entry, expand: Expand) -> Function:
+def _function(name: str, entry: TermEntry, expand: Expand) -> Function:
     if entry.kind is Kind.FUNCTION:
         letters = "".join(f"{LETTERS[role]} × " for role in ports.tables(entry.inputs))
         renewed = "M × " if Role.BUFFER in ports.tables(entry.outputs) else ""

@@ -32,11 +32,41 @@ FIRST_ELEMENT = 40
 """The greatest column at which a short array literal begins, after its name and the call."""
 
 
-class FunctionPrinter:
+class Context:
+    """What macros ask for beside operands: shapes, sizes and elements, in a dialect, and new names.
+
+    `symbols` are the identifiers of sizes; those that lines mention are among the `sizes_read`.
+    """
+
+    def __init__(self, dialect: Dialect, namer: Namer) -> None:
+        self.dialect, self.namer = dialect, namer
+        self.symbols: dict[str, str] = {}
+        self.sizes_read: set[str] = set()
+
+    def shape(self, shape: Sequence[Size]) -> str:
+        """A shape in the target's words."""
+        return self.dialect.macros["shape"]([self.size(size) for size in shape])
+
+    def size(self, size: Size) -> str:
+        """A size in the target's words: a number, or a polynomial in the sizes read at run time."""
+        if not isinstance(size, Dim):
+            return str(size)
+        self.sizes_read.update(self.symbols[name] for name in size.symbols)
+        terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
+        return self.dialect.macros["polynomial"](terms)
+
+    def elements(self, literal: ArrayLiteral) -> str:
+        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
+        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
+        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
+        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
+
+
+class FunctionPrinter(Context):
     """Print one function in one dialect; its macros call back for shapes and sizes."""
 
     def __init__(self, function: Function, dialect: Dialect) -> None:
-        self.function, self.dialect = function, dialect
+        self.function = function
         if function.name in dialect.reserved:
             raise OptionError(
                 "a function must have a name that is free in the emitted file",
@@ -44,8 +74,7 @@ class FunctionPrinter:
                 "choose another name",
             )
         called = {each.op.function.name for each in applications(function) if isinstance(each.op, Call)}
-        self.namer = Namer(dialect.reserved | called)
-        self.sizes_read: set[str] = set()
+        super().__init__(dialect, Namer(dialect.reserved | called))
         places = accumulate((port.rows or 1 for port in function.inputs), initial=0)
         arguments = zip(function.arguments, function.inputs, places, strict=False)
         self.arguments = tuple(starmap(self._argument, arguments))
@@ -101,24 +130,6 @@ class FunctionPrinter:
         ]
         return arrays[0] if arrays else ""
 
-    def shape(self, shape: Sequence[Size]) -> str:
-        """A shape in the target's words."""
-        return self.dialect.macros["shape"]([self.size(size) for size in shape])
-
-    def size(self, size: Size) -> str:
-        """A size in the target's words: a number, or a polynomial in the sizes read at run time."""
-        if not isinstance(size, Dim):
-            return str(size)
-        self.sizes_read.update(self.symbols[name] for name in size.symbols)
-        terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
-        return self.dialect.macros["polynomial"](terms)
-
-    def elements(self, literal: ArrayLiteral) -> str:
-        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
-        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
-        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
-        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
-
     def _argument(self, value: int, port: Port, place: int) -> Argument:
         name, macros = self.function.names[value], self.dialect.macros
         # A target may keep the tables elsewhere than in arguments.
@@ -137,7 +148,7 @@ class Lines:
 
     def __init__(
         self,
-        printer: FunctionPrinter,
+        printer: Context,
         function: Function,
         arguments: Sequence[str],
         postpones: bool = False,

@@ -24,7 +24,7 @@ FUNCTION_ROLES = (Role.BUFFER, Role.PARAMETER, Role.INPUT), (Role.BUFFER, Role.O
 
 
 @dataclass(frozen=True)
-class Entry:
+class TermEntry:
     """A term that becomes a function: its purpose, and the ports of its arguments and results."""
 
     kind: Kind
@@ -55,7 +55,7 @@ class Terms:
     """
 
     name: str
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, TermEntry]
     tables: Mapping[Role, tuple[Slot, ...]]
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     notes: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ def _roles_and_names(ports: Iterable[Port]) -> list[tuple[str, str]]:
     return [(port.role, port.name) for port in ports]
 
 
-def _check_name(name: str, entry: Entry) -> None:
+def _check_name(name: str, entry: TermEntry) -> None:
     if entry.kind is not Kind.FUNCTION and (entry.kind not in SIGNATURES or name != entry.kind):
         raise _refused(name, f"the name of its kind, one of {', '.join(SIGNATURES)}", entry.kind)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from catgrad.backends.c.compiler import Toolchain, shared_library
-from catgrad.backends.c.harness import Entry
-from catgrad.backends.c.library import Library
+from catgrad.backends.c.harness import LibraryFunction
+from catgrad.backends.c.library import SharedLibrary
 from catgrad.backends.c.loading import loaded, sources
 from catgrad.backends.wasm.build import ROUNDING, ZIG
 
@@ -50,7 +50,7 @@ def in_c(task, seed):
     artifact = emit(task, "c")
     name = artifact.program.name
     path = shared_library(name, sources(artifact, ".c", ".h", "_runtime.h"), f"{name}.c", toolchain=SSE2)
-    return loaded(artifact.program, Library(path, name), Entry)().learner(seed)
+    return loaded(artifact.program, SharedLibrary(path, name), LibraryFunction)().learner(seed)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the library in C is compiled for Linux")

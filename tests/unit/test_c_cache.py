@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from catgrad.backends.c.compiler import COMPILER, shared_library
-from catgrad.backends.c.library import Library
+from catgrad.backends.c.library import SharedLibrary
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -215,7 +215,7 @@ def test_a_failure_shows_a_command_to_reproduce_it(cache, monkeypatch):
 def test_a_library_that_does_not_load_is_reported(tmp_path):
     (tmp_path / "line.so").write_text("no library")
     with pytest.raises(ToolError, match="a compiled library must load, but .*line.so"):
-        Library(tmp_path / "line.so", "line")
+        SharedLibrary(tmp_path / "line.so", "line")
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12))

@@ -10,7 +10,7 @@ from typing import Any
 
 from catgrad.errors import TextError, nearest
 
-from ..language.palette import Entry, Slot, palette, reporters, stack_blocks
+from ..language.palette import PaletteBlock, Slot, palette, reporters, stack_blocks
 from ..language.refused import at_line
 from ..language.tree import Argument, Call, Constant, Definition, Expression, Name, Operand, Script, Statement
 from .costume import FIRST
@@ -90,11 +90,11 @@ class Blocks:
     def _call(self, operands: tuple[Operand, ...], parent: str) -> str:
         custom = self._scope.custom(_named(operands[0]))
         slots = tuple(Slot(id, "boolean" if boolean else "text") for id, _, boolean in custom.arguments)
-        block = self._block(Entry("procedures_call", slots, {}), operands[1:], parent)
+        block = self._block(PaletteBlock("procedures_call", slots, {}), operands[1:], parent)
         self.blocks[block]["mutation"] = call(custom)
         return block
 
-    def _block(self, entry: Entry, operands: tuple[Operand, ...], parent: str | None) -> str:
+    def _block(self, entry: PaletteBlock, operands: tuple[Operand, ...], parent: str | None) -> str:
         if len(operands) != len(entry.slots):
             raise TextError(
                 "a call must have one operand for each argument",

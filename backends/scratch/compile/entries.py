@@ -88,7 +88,7 @@ class Renewal:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Routine:
     """A function: its arguments and results that are no tables, and the calls that compute it.
 
     `forward` are the calls up to the loss, `rest` those up to the new values of tables. New values among
@@ -151,7 +151,7 @@ class Sprite:
         filled = cleared(lines) - written(lines)
         return {name: 0 if name in filled else size for name, size in self.lists.items()}
 
-    def entry(self, function: Function) -> Entry:
+    def entry(self, function: Function) -> Routine:
         """Print a function as calls of custom blocks; define those that no function before it has."""
         return _Function(self, function).entry()
 
@@ -262,7 +262,7 @@ class _Function:
         ports = self.function.outputs
         return {buffer for buffer, port in zip(lowered.results, ports, strict=True) if port.role is role}
 
-    def entry(self) -> Entry:
+    def entry(self) -> Routine:
         """Print the function as calls."""
         takes = self._arguments()
         steps = self.lowered.steps
@@ -273,7 +273,7 @@ class _Function:
         renewals = [
             Renewal(self._value(a.name, a, port.role), persistent[port.name]) for a, port in self.renewals
         ]
-        return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
+        return Routine(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
         """Count the steps up to the loss."""

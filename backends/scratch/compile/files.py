@@ -21,7 +21,7 @@ from ..kernels.texts import blocks, written
 from ..tokens.writer import writer
 from . import bits
 from .classes import classes
-from .entries import Entry, Sprite
+from .entries import Routine, Sprite
 from .interface import Interface, tables
 from .sizes import predicts, streams, uses_masks
 from .storage import storage
@@ -67,7 +67,7 @@ def is_called(backend: Backend, program: Program) -> bool:
     return backend.options.tokenizer is None and any(map(predicts, program.functions))
 
 
-def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
+def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Routine]]:
     """Print the functions of a program as custom blocks: compact ones, if there are too many otherwise."""
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.kind.is_initial}

@@ -17,7 +17,7 @@ from catgrad.types import Dtype, NdArrayType
 
 from ..kernels.texts import Append, Change, Clear, Expression, Line, Repeat, Set
 from ..language.spell import literal
-from .entries import Entry, Sprite, Value
+from .entries import Routine, Sprite, Value
 from .sizes import untouched
 
 MAX_STRAIGHT_COPIES = 4
@@ -57,7 +57,7 @@ class PublicFunction:
     """A public function: the shared lists, the inputs it reads first, and the results it shows at the end."""
 
     block: str
-    entry: Entry
+    entry: Routine
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
     readings: tuple[Reading, ...]
@@ -79,7 +79,7 @@ class Interface:
     Raises: OptionError for a parameter that has the name of a list or variable that is shared
     """
 
-    def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Routine]) -> None:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
@@ -119,7 +119,7 @@ class Interface:
                     "give it another name",
                 )
 
-    def _public(self, entry: Entry) -> PublicFunction:
+    def _public(self, entry: Routine) -> PublicFunction:
         x, y = ([v for v in entry.takes if v.role is role] for role in (Role.INPUT, Role.TARGET))
         names = [*numbered_list("input", len(x)), *numbered_list("target", len(y))]
         inputs, outputs = tuple(zip(names, [*x, *y], strict=True)), entry.outputs

@@ -12,14 +12,14 @@ from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 
-from .entries import Entry, Value
+from .entries import Routine, Value
 from .interface import Interface
 
 
 def manifest(
     backend: Backend,
     program: Program,
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, Routine],
     interface: Interface | None,
     tables: Sequence[tuple[str, Slot, bool]],
 ) -> str:
@@ -33,7 +33,7 @@ def manifest(
     return json.dumps(content, indent=2)
 
 
-def _entry(entry: Entry, interface: Interface | None) -> dict[str, Any]:
+def _entry(entry: Routine, interface: Interface | None) -> dict[str, Any]:
     shared = dict[str, str]()
     block = "~read token" if entry.function.kind is Kind.TRAINED else entry.function.name
     if interface is not None:

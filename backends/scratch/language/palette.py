@@ -18,7 +18,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PaletteBlock:
     """A block: its opcode, the slots of its operands, and the entries chosen from its menus."""
 
     opcode: str
@@ -27,24 +27,24 @@ class Entry:
 
 
 @cache
-def palette() -> dict[str, dict[str, Entry]]:
+def palette() -> dict[str, dict[str, PaletteBlock]]:
     """Return blocks by form, in the tables hats, statements, ends, conditions and values."""
     tables = tomllib.loads((templates("scratch") / "palette.toml").read_text(encoding="utf-8"))
     return {table: {form: _entry(*row) for form, row in rows.items()} for table, rows in tables.items()}
 
 
 @cache
-def stack_blocks() -> dict[str, Entry]:
+def stack_blocks() -> dict[str, PaletteBlock]:
     """Return the stack blocks."""
     return palette()["statements"] | palette()["ends"]
 
 
 @cache
-def reporters() -> dict[str, Entry]:
+def reporters() -> dict[str, PaletteBlock]:
     """Return the reporter blocks."""
     return palette()["values"] | palette()["conditions"]
 
 
-def _entry(opcode: str, *places: str) -> Entry:
+def _entry(opcode: str, *places: str) -> PaletteBlock:
     slots = tuple(Slot(*place.split()) for place in places if "=" not in place)
-    return Entry(opcode, slots, dict(place.split("=") for place in places if "=" in place))
+    return PaletteBlock(opcode, slots, dict(place.split("=") for place in places if "=" in place))

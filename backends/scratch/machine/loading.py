@@ -25,7 +25,7 @@ def load(artifact: Artifact) -> Any:
     attributes |= {"machine": next(iter(blocks.values())).machine}
     if Kind.STEP in program.kinds:
         attributes["learner"] = lambda self, seed=None: Learner(project, initial, seed)
-    return type("CompiledModel", (Loaded,), attributes)
+    return type("CompiledModel", (LoadedProject,), attributes)
 
 
 def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
@@ -40,7 +40,7 @@ def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
     return {name: Block(machine, artifact, name, how, manifest["tables"]) for name, how in functions}
 
 
-class Loaded:
+class LoadedProject:
     """A sprite in a virtual machine, and the program it was printed from, with functions on arrays."""
 
     program: ClassVar[Program]

@@ -11,7 +11,7 @@ from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
-from ..compile.entries import Entry
+from ..compile.entries import Routine
 from ..compile.sizes import streams
 from .tokenizers import Tables, tables
 
@@ -31,7 +31,7 @@ class Writer:
     end: int | None
 
 
-def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
+def writer(backend: Backend, program: Program, entries: Mapping[str, Routine]) -> Writer | None:
     """Return the text generator of a sprite with the option `tokenizer`.
 
     Raises: OptionError if its model does not continue from one token, or other options are not allowed
@@ -87,5 +87,5 @@ def _check_options(backend: Backend) -> None:
             )
 
 
-def _sizes(entry: Entry) -> str:
+def _sizes(entry: Routine) -> str:
     return " and ".join(f"{value.size} numbers" for value in entry.takes) or "nothing"

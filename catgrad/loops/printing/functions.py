@@ -43,7 +43,7 @@ class KernelLibrary:
     """The kernels and literals that the functions of a program share, and the uses of each kernel.
 
     `stored` gives the digits of an element as it is stored. If there is an `arena`, temporary arrays are
-    members of a table of this name, or one like it.
+    members of a table of this name, or one like it. `expressions` print what calls give to kernels.
     """
 
     dialect: Dialect
@@ -52,6 +52,7 @@ class KernelLibrary:
     companion: Companion = none
     stored: Callable[[str, Dtype], str] = lambda digits, dtype: digits
     arena: str = ""
+    expressions: type[Expressions] = Expressions
     printed: dict[Hashable, KernelText] = field(default_factory=dict)
     uses: dict[Hashable, list[Interface]] = field(default_factory=dict)
     literals: dict[Literal, str] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class FunctionPrinter:
         self.library, self.function = library, function
         self.lowered = lowered or compile_kernels(function, library.machine, function.renewed())
         self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
-        self.expressions = Expressions(library.dialect, self.name)
+        self.expressions = library.expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)
         self.names: dict[Buffer, str] = {}

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import c_int, c_size_t, c_ssize_t, c_void_p
 
 import numpy as np
-from catgrad.backends.c.interface import layouts
+from catgrad.backends.c.layouts import layouts
 from catgrad.backends.c.loading import sources
 from catgrad.backends.cuda.device import Device, DeviceArray
 from catgrad.backends.cuda.loading import memory

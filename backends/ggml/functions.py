@@ -12,8 +12,10 @@ from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import symbols
 
-from ..c import entries
-from ..c.interface import CArgument, Signature
+from ..c.layouts import layouts
+from ..kernels.functions import Functions
+from ..kernels.signatures import ArrayArgument, Signature
+from ..kernels.structs import TableStructs
 from ..python.tables import columns
 from .graphs import Planner, Step
 from .host import HostFunctions
@@ -24,7 +26,7 @@ from .weights import laid_out
 
 
 @dataclass(frozen=True)
-class Argument(CArgument):
+class Argument(ArrayArgument):
     """An array that a function takes or returns, or a member of the gradients, and its tensor.
 
     With `rows`, they are those of as many equal layers.
@@ -43,13 +45,14 @@ class GgmlFunction(Signature):
     steps: tuple[Step, ...]
 
 
-class Printer(entries.Printer):
+class GraphFunctions(Functions[GgmlFunction]):
     """The functions of one program as graphs."""
 
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
         self.hosts, self.kernels = HostFunctions(program.name), backend.options.kernels
-        self.runs = runs_of(self.tables)
+        self.structs = TableStructs(program, self.dialect)
+        self.runs = runs_of(self.structs.tables)
         self.classes = Namer([*self.dialect.reserved])
 
     def function(self, function: Function) -> GgmlFunction:
@@ -79,13 +82,17 @@ class Printer(entries.Printer):
             function, inputs, outputs, planner.size, class_name=name, planner=planner, steps=steps
         )
 
+    def context(self) -> dict[str, Any]:
+        """Describe all functions and tables; returns the variables that templates read."""
+        return {**super().context(), "tables": self.structs.tables, "placed": layouts(self.structs.tables)}
+
     def _ports(self, ports: Sequence[Port]) -> list[tuple[str, Port]]:
         """List the ports with those of equal layers as one, and the name of each or of its first array."""
         return [(ports[rows[0]].name, port) for rows, port in columns(ports, self.runs)]
 
     def _member(self, first: str, port: Port) -> str:
         """Name an array of a table, or that of each layer."""
-        _, identifier, layers, name = self.arrays[first]
+        _, identifier, layers, name = self.structs.members[first]
         return Column(layers.identifier, name) if port.rows and layers else identifier
 
     def _place(self, first: str, port: Port) -> str:
@@ -102,7 +109,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     stored, weights, quantised = laid_out(program, bool(kind))
     roles = {role for function in program.functions for role in (*function.tables, *function.changes)}
     used = {role: slots for role, slots in program.tables.items() if role in roles}
-    printer = Printer(backend, replace(stored, tables=used))
+    printer = GraphFunctions(backend, replace(stored, tables=used))
     return {
         **printer.context(),
         "kernels": backend.options.kernels,

@@ -19,10 +19,11 @@ from catgrad.ops.control import Cond
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, operations
 
-from ..c import entries
-from ..c.interface import ALIGNMENT, aligned
-from ..c.workspace import workspace
+from ..c.functions import CFunction, CFunctions
+from ..c.layouts import ALIGNMENT, aligned
+from ..c.workspace import workspace_of
 from ..host.learner import STEP_MANY
+from ..kernels.signatures import ArrayArgument
 from .machine import MACHINE, ONE_BLOCK
 
 MAX_ELEMENTS = 2**20
@@ -48,7 +49,7 @@ class GuardedBranch(CallBranch):
 
 
 @dataclass(frozen=True)
-class CudaFunction(entries.CFunction):
+class CudaFunction(CFunction):
     """A function as data for templates.
 
     `many` are the launches for many steps at once, if they are fewer, and `many_limit` lines like `limit`.
@@ -58,9 +59,10 @@ class CudaFunction(entries.CFunction):
     many_limit: str = ""
 
 
-class Library(entries.Library):
+class CudaFunctions(CFunctions[CudaFunction]):
     """The functions of one program as CUDA functions."""
 
+    signature = CudaFunction
     companion = staticmethod(none)
 
     def __init__(self, backend: Backend, program: Program) -> None:
@@ -86,31 +88,23 @@ class Library(entries.Library):
         own = {"is_guarded": self.is_guarded, "words": self.words, "head": self.head, "warp": WARP}
         return {**super().context(), **own}
 
-    def function(self, function: Function) -> CudaFunction:
+    def fields(
+        self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
+    ) -> dict[str, Any]:
         """Print a function; a small step also as a kernel that takes one step after another."""
-        printed = super().function(function)
+        fields, macros = super().fields(function, inputs, outputs), self.macros
         is_step = function.kind is Kind.STEP and STEP_MANY in self.program.variants
         if not (is_step and self._is_small(function)):
-            return CudaFunction(**vars(printed))
+            return fields
         one = FunctionPrinter(replace(self.kernels, machine=ONE_BLOCK), function)
         if not is_repeated(one.lowered) or one.plan.size != 0:
-            return CudaFunction(**vars(printed))
-        self._passed(one, one.lowered.arguments, function.inputs)
-        self._passed(one, one.lowered.results, function.outputs)
-        calls, macros = self.calls(one), self.macros
-        self.helpers.update(*(text.helpers for text in one.texts))
-        memory = workspace(one.lowered, one.plan, one.texts, one.expressions.reach, one.expressions.size)
-        kernels = printed.kernels + macros["kernels"](macros, one.new_literals, one.new)
+            return fields
+        self.passed(one, function)
+        calls, memory = self.calls(one), workspace_of(one)
+        kernels = fields["kernels"] + macros["kernels"](macros, one.new_literals, one.new)
         arena = self.arena(f"{function.name}_many", one, memory)
         many = macros["body"](macros, calls, one.arena, arena, memory)
-        return CudaFunction(
-            **{
-                **vars(printed),
-                "kernels": kernels,
-                "many": many,
-                "many_limit": macros["limit"](macros, memory),
-            }
-        )
+        return fields | {"kernels": kernels, "many": many, "many_limit": macros["limit"](macros, memory)}
 
     def _is_small(self, function: Function) -> bool:
         sizes: list[Size] = [type.size for type in function.types if type]
@@ -119,7 +113,7 @@ class Library(entries.Library):
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The launches of kernels, each with the word that guards it."""
-        return tuple(_Guards().lines(printer.calls(), 0))
+        return tuple(_Guards().lines(super().calls(printer), 0))
 
 
 class _Guards:
@@ -147,4 +141,4 @@ class _Guards:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates read."""
-    return Library(backend, program).context()
+    return CudaFunctions(backend, program).context()

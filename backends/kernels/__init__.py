@@ -1,0 +1,1 @@
+"""Kernel languages: what their targets have in common. No target itself."""
