@@ -206,51 +206,77 @@ def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str,
 
 @dataclass(frozen=True)
 class Backend:
-    """A target.
-
-    `folders` are its template folders: its own, then those it inherits from. Each has `ops.j2`, with one
-    macro for each operation that the target prints; other operations are expanded to their bodies. `files`
-    maps the name of each emitted file to its template; a file that renders to nothing is omitted. `passes`
-    are those of the target; they run once, in order, after the common ones, because their results need not
-    obey the type rules. `needs` are the tools that emitted code needs, some for one use only. `options` is a
-    frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task, its second
-    argument, that can be printed with these options, if not all; `required` those that are printed with them
-    though nobody asks. `variants` are functions that it derives from others, by name: `step_many` from a
-    step. `fit` changes a task such that it
-    keeps within the options, or refuses it; `prepare` rearranges a program before any pass, or refuses it.
-    `template_context` returns the variables that the templates read, which are statements by default.
-    `lowers_to_loops` names the operations that are gone when macros are called, because loops have no
-    shapes. `footprint` measures the memory of an artifact at some sizes, if the target plans it when it
-    emits. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
-    change. `postprocess` produces the emitted files, which may be bytes, from these variables and the
-    rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons, for features
-    besides operations that other targets have and this one lacks. `weights_suffix` is that of its files
-    of weights; it is empty if the emitted files hold stored arrays themselves.
-    """
+    """A target."""
 
     name: str
+    """The word by which `emit` takes it."""
+
     summary: str
+    """What it emits, in a line of a list."""
+
     folders: tuple[Path, ...]
+    """Template folders: its own, then those it inherits from. Each has `ops.j2`, with a macro for each
+    operation that the target prints; other operations are expanded to their bodies."""
+
     files: Mapping[str, str]
+    """The template of each emitted file; a file that renders to nothing is omitted."""
+
     load: Callable[..., Any]
+    """Builds and loads an artifact; returns the class `CompiledModel`."""
+
     passes: Sequence[Pass] = ()
+    """Passes that run once, in order, after the common ones, as their results need not obey the type rules."""
+
     needs: Sequence[Tool] = ()
+    """The tools that emitted code needs, some for one use only."""
+
     unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why operations are not supported, by name."""
+
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
+    """Greatest error against the reference, by dtype."""
+
     options: Any = field(default_factory=NoOptions)
+    """A frozen dataclass, whose fields `emit` takes by name."""
+
     entries: Callable[[Any, Any], Sequence[Kind]] = lambda options, task: tuple(SIGNATURES)
+    """The functions of a task, the second argument, that can be printed with these options."""
+
     required: Callable[[Any], Sequence[Kind]] = lambda options: ()
+    """The functions that are printed with these options though nobody asks."""
+
     variants: Mapping[str, Kind] = field(default_factory=dict)
+    """Functions that it derives from others, by name: `step_many` from a step."""
+
     fit: Callable[[Backend, Any], Any] = lambda backend, task: task
+    """Changes a task such that it keeps within the options, or refuses it."""
+
     prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
+    """Rearranges a program before any pass, or refuses it."""
+
     template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements
+    """Returns the variables that the templates read, which are statements by default."""
+
     lowers_to_loops: frozenset[str] = frozenset()
+    """Operations that are gone when macros are called, because loops have no shapes."""
+
     footprint: Callable[[Artifact, Mapping[str, int]], Footprint] | None = None
+    """Measures the memory of an artifact at some sizes, if the target plans it when it emits."""
+
     runtime_learning_rate: bool = False
+    """Whether learning rates are numbers in the state, which callers may change."""
+
     postprocess: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = unchanged
+    """Produces the emitted files, which may be bytes, from the variables and the rendered texts."""
+
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Functions that templates call by name."""
+
     known_gaps: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why features besides operations, which other targets have, are missing."""
+
     weights_suffix: str = ".safetensors"
+    """The suffix of files of weights; empty if the emitted files hold stored arrays themselves."""
 
     @cached_property
     def environment(self) -> jinja2.Environment:

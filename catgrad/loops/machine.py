@@ -45,48 +45,70 @@ def packs_nothing(product: MatMul) -> int:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that kernels are scheduled for, and the passes that fit kernels to it.
-
-    `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
-    others, as equal kernels are printed once. `lanes` is the width of vectors in elements of 32 bits,
-    1 if there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
-    enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
-    float64 and rounded at its end, as suits languages whose numbers are float64 anyway. With `locals_once`,
-    a kernel declares its own arrays at its beginning, because each declaration costs. A machine that
-    `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
-    than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
-    rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
-    and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
-    are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
-    only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
-    elements side by side if an index is a sum of few terms. If it `passes_rows`, kernels in loops get the
-    addresses of rows, also of literals if `literals_have_addresses`. Threads add `outer_products` of tiles by
-    loops of this kind. Where there may be `warpgroups`, these multiply large tiles. A block of a GPU has at
-    most `block_threads` threads, and `shared_bytes` of shared memory. Each of its threads keeps up to
-    `row_registers` elements of the rows of its team.
-    """
+    """A machine that kernels are scheduled for, and the passes that fit kernels to it."""
 
     passes: tuple[Pass, ...]
+    """Passes over whole functions, in this order."""
+
     kernel_passes: tuple[KernelPass, ...] = ()
+    """Passes over each kernel that differs from all others, as equal kernels are printed once."""
+
     lanes: int = 1
+    """Width of vectors in elements of 32 bits; 1 if there are none."""
+
     threads: bool = False
+    """Whether threads share parallel loops."""
+
     multiplies_matrices: bool = False
+    """Whether contractions of enough work are matrix products rather than reductions."""
+
     float64_sums: bool = False
+    """Whether sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
+
     locals_once: bool = False
-    gathers: bool = False
-    tensor_floats: bool = False
-    tiles_attention: bool = False
-    factors_indices: bool = False
-    passes_rows: bool = False
-    literals_have_addresses: bool = True
-    outer_products: Axis = Axis.UNROLLED
-    warpgroups: bool = False
-    aligned_bytes: int = 8
-    packing: Packing = packs_nothing
+    """Whether a kernel declares its own arrays at its beginning, where each declaration costs."""
+
     near: tuple[type[Op], ...] = ()
+    """Operations that are vectors only near 0: their loops have a version for such arguments."""
+
+    packing: Packing = packs_nothing
+    """Scratch memory that products need."""
+
+    factors_indices: bool = False
+    """Whether the compiler finds elements side by side only if an index is a sum of few terms."""
+
+    passes_rows: bool = False
+    """Whether kernels in loops get the addresses of rows."""
+
+    literals_have_addresses: bool = True
+    """Whether these may be rows of literals."""
+
+    aligned_bytes: int = 8
+    """Temporary arrays begin at multiples of it, whatever the sizes are."""
+
+    gathers: bool = False
+    """Whether each element has a thread: folds, pads and concatenations compute each where it lies."""
+
+    tensor_floats: bool = False
+    """Whether factors of products of float32 are rounded to 11 bits, for tensor cores to multiply."""
+
+    tiles_attention: bool = False
+    """Whether attention is a step, whose scores are not stored."""
+
+    outer_products: Axis = Axis.UNROLLED
+    """The kind of loops by which threads add outer products of tiles."""
+
+    warpgroups: bool = False
+    """Whether there may be warp groups, which multiply large tiles."""
+
     block_threads: int = LARGE_BLOCK
+    """Threads of a block of a GPU, at most."""
+
     shared_bytes: int = SHARED_BYTES
+    """Bytes of shared memory of a block, at most."""
+
     row_registers: int = 0
+    """Elements of the rows of its team that a thread keeps, at most."""
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""
