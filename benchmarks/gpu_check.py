@@ -17,7 +17,7 @@ from benchmarks.gpu_workloads import GPU_WORKLOADS, GpuWorkload
 from benchmarks.harness import ROOT
 from benchmarks.race import disagreement
 from catgrad import emit
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ToolError
 
 CHECKED = ("iris", "digits", "resnet-8", "char-gpt-bf16")

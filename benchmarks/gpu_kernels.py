@@ -17,10 +17,10 @@ from benchmarks.gpu_clock import Call, side_by_side
 from benchmarks.gpu_library import Emitted
 from benchmarks.gpu_tables import COPY, cublas
 from catgrad import NdArrayType, Task, layers, losses, optimisers
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program, lower
+from catgrad.targets import get_backend
 
 LARGE = 8192
 """Rows, columns and terms of the products that are ceilings."""

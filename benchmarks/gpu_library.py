@@ -16,11 +16,11 @@ from catgrad.backends.c.interface import entry
 from catgrad.backends.host.learner import STEP_MANY
 
 from catgrad import Task
-from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.learn.entries import program
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
+from catgrad.targets import get_backend
 
 Tables = Mapping[Role, Sequence[torch.Tensor]]
 

@@ -12,9 +12,10 @@ from catgrad.backends.cuda.loading import compile_library
 from benchmarks.gpu_check import CHECKED, artifact_of
 from benchmarks.gpu_library import emitted_task
 from benchmarks.gpu_workloads import KERNELS, workloads_of
-from catgrad.backend import Artifact, get_backend
+from catgrad.artifact import Artifact
 from catgrad.errors import ToolError
 from catgrad.programs.ports import Kind
+from catgrad.targets import get_backend
 from catgrad.testing import conformance_artifacts
 
 

@@ -25,7 +25,7 @@ from benchmarks import machine, sprite_tables
 from benchmarks.sprite_cases import VMS
 from benchmarks.sprites import unzipped
 from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 
 WAYS: tuple[dict[str, Any], ...] = (
     {},

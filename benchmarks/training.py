@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.harness import Report, best, side_by_side
 from catgrad import Dtype, NdArrayType, Task, emit, losses, optimisers
-from catgrad.backend import get_backend
 from catgrad.learn.entries import program
 from catgrad.learn.task import COMPILED
 from catgrad.programs.ports import Kind
+from catgrad.targets import get_backend
 from examples.char_gpt import BATCH, CONTEXT, DEPTH, HEADS, WIDTH, gpt
 
 SIZE, VOCABULARY = 12, 65

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catgrad import checkout as checkout  # first: others look for targets when they are imported
 from catgrad import data, ops
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.frontends.verify import verify

@@ -2,190 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from importlib import resources
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from catgrad import manifest
+from catgrad.artifact import Artifact
 from catgrad.errors import (
-    ArtifactError,
-    CatgradWarning,
     DtypeError,
     OptionError,
-    ToolError,
     UnknownName,
     UnsupportedOp,
     nearest,
-    not_emitted,
-    unknown,
 )
-from catgrad.files import reason, write_atomically
 from catgrad.footprint import Footprint
-from catgrad.formats import weights
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import fill
 from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
-from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
+from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program, nest, operations, requirements
 from catgrad.programs.signatures import SIGNATURES
-from catgrad.tables import Table, Tabular
-from catgrad.terms.op import OPS, Op
+from catgrad.terms.op import Op
 from catgrad.tools import Tool
-from catgrad.types import Dtype, as_numpy, symbols
+from catgrad.types import Dtype
 
 if TYPE_CHECKING:
     import jinja2
-
-GROUP = "catgrad.backends"
-"""The entry-point group of targets: each entry is a function () -> {name: loader}."""
-
-BUILTIN = EntryPoint("builtin", "catgrad.backends:provide", GROUP)
-"""The entry of the built-in targets, of which a checkout that is not installed has no metadata."""
-
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
 """Greatest error of results against the reference: of 16 bits, two units in the last place."""
 
 NO_16_BITS = "16 bits"
 """The known gap of targets without float16 and bfloat16, which refuse programs that have them."""
-
-
-@dataclass(frozen=True, repr=False)
-class Artifact(Tabular):
-    """The files emitted for a program, by name, and the target that loads them.
-
-    `program` is the one that was printed, `reference` the one before the target's passes, its specification.
-    A learner begins with `values`, arrays of the tables by name; `write` puts them in a file of weights.
-    `origin` records the model and the options that it was compiled with; `write` adds it to the manifest.
-    """
-
-    files: Mapping[str, str | bytes]
-    program: Program
-    reference: Program
-    backend: Backend
-    values: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def table(self) -> Table:
-        """The target, the functions and the files."""
-        functions = ", ".join(f.name for f in self.program.functions if not f.kind.is_initial)
-        files = [(name, _length(content)) for name, content in self.files.items()]
-        stored = [("stored arrays", f"{len(self.values)}")] if self.values else []
-        rows = [("target", self.backend.name), ("functions", functions), *files, *stored]
-        return Table(("artifact", self.program.name), rows, texts=2)
-
-    @property
-    def source(self) -> str:
-        """Text of the main file, which is the first."""
-        return str(next(iter(self.files.values())))
-
-    def text(self, name: str) -> str:
-        """Return the text of a file."""
-        return str(self.files[name])
-
-    def write(self, directory: str | Path) -> list[Path]:
-        """Write every file, and that of `values` if there are any; each replaces an older one only whole.
-
-        Of an artifact with an `origin`, the manifest names the file of weights with its hash.
-
-        Raises: ArtifactError if the directory or a file cannot be written.
-        """
-        folder = Path(directory)
-        weights_file = folder / f"{self.program.name}{self.backend.weights_suffix}" if self.values else None
-        files = dict(self.files)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if weights_file:
-                weights.write(weights_file, self.values)
-            if self.origin:
-                files[manifest.FILE] = self._manifest(weights_file)
-            for name, content in files.items():
-                text = content.encode() if isinstance(content, str) else content
-                (folder / name).parent.mkdir(exist_ok=True)
-                write_atomically(folder / name, [text])
-            return [*(folder / name for name in files), *filter(None, [weights_file])]
-        except (OSError, ValueError) as error:
-            raise ArtifactError(
-                "the output folder must be writable",
-                f"{folder} is not: {reason(error)}",
-                "choose another folder",
-            ) from None
-
-    def _manifest(self, weights_file: Path | None) -> str:
-        """Describe the artifact as JSON, with what its target says of it."""
-        own = str(self.files.get(manifest.FILE, ""))
-        options = {f.name: getattr(self.backend.options, f.name) for f in fields(self.backend.options)}
-        target = {"name": self.backend.name, **options}
-        return manifest.manifest(self.program, own, weights_file, target=target, origin=self.origin)
-
-    def footprint(self, **sizes: int) -> Footprint:
-        """Measure the workspace, flash and stack of the emitted functions; of the target c.
-
-        Raises: OptionError for another target; UnknownName for a size that no argument has; ToolError if the
-                compiler of the microcontroller fails
-        """
-        if self.backend.footprint is None:
-            raise OptionError(
-                "a target must plan its memory when it emits, to be measured",
-                f"{self.backend.name} does not",
-                "choose c",
-            )
-        known = symbols(tuple(type for f in self.reference.functions for type in f.argument_types))
-        for name in sizes:
-            if name not in known:
-                raise unknown("size", name, known, "catgrad summary")
-        return self.backend.footprint(self, sizes)
-
-    def load(self, **options: Any) -> Any:
-        """Build the files with the target's own tools; returns the class `CompiledModel`.
-
-        Options are those of the target's loader, as `simulate=True` of the target cuda.
-        """
-        compiled = self.backend.load(self, **options)
-        compiled.__getattr__ = _refuse
-        return _beginning_with(self, compiled) if self.values else compiled
-
-
-def _refuse(self: Any, name: str) -> NoReturn:
-    """Raise NotEmitted for a function that a class lacks, and AttributeError for any other name."""
-    if name in SIGNATURES:
-        raise not_emitted(name, [kind for kind in SIGNATURES if hasattr(type(self), kind)])
-    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-
-def _length(content: str | bytes) -> str:
-    """Describe the length of a file."""
-    return f"{content.count(chr(10)):,} lines" if isinstance(content, str) else f"{len(content):,} bytes"
-
-
-def _beginning_with(artifact: Artifact, compiled: Any) -> Any:
-    """Derive a class from `CompiledModel` whose learners and buffers begin with the values of an artifact."""
-    values, buffers = artifact.values, artifact.program.tables.get(Role.BUFFER, ())
-
-    def learner(self: Any, *arguments: Any, **named: Any) -> Any:
-        """Return a learner with the stored arrays; a seed draws the others."""
-        made = compiled.learner(self, *arguments, **named)
-        for table in (getattr(made, role) for role in TABLES):
-            for name in [name for name in table if name in values]:
-                table[name] = as_numpy(values[name]).copy()
-        return made
-
-    def init_buffers(self: Any, seed: int = 0) -> list[Any]:
-        """Return the buffers: those that are stored, and others drawn from a seed."""
-        drawn = zip(buffers, compiled().init_buffers(seed), strict=True)
-        return [as_numpy(values[s.name]).copy() if s.name in values else array for s, array in drawn]
-
-    own = {each.__name__: each for each in (learner, init_buffers) if hasattr(compiled, each.__name__)}
-    return type(compiled.__name__, (compiled,), {"__doc__": compiled.__doc__, **own})
 
 
 @dataclass(frozen=True)
@@ -225,7 +78,7 @@ class Backend:
     """Builds and loads an artifact; returns the class `CompiledModel`."""
 
     passes: Sequence[Pass] = ()
-    """Passes that run once, in order, after the common ones, as their results need not obey the type rules."""
+    """Passes that run once, in order, after the common ones; their results need not obey the type rules."""
 
     needs: Sequence[Tool] = ()
     """The tools that emitted code needs, some for one use only."""
@@ -436,65 +289,3 @@ def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName
         f"it is {name!r}",
         f"{nearest(name, known)}see the target's page",
     )
-
-
-def backends() -> dict[str, Callable[[], Backend]]:
-    """Find a loader for every installed target, by name. Raises: UnknownName if two have one name."""
-    found: dict[str, Callable[[], Backend]] = {}
-    every = {entry.value: entry for entry in (BUILTIN, *entry_points(group=GROUP))}
-    for _, entry in sorted(every.items()):
-        for name, loader in _provided(entry).items():
-            if name in found:
-                raise UnknownName(
-                    "targets must have distinct names",
-                    f"two packages provide {name!r}, one of them {entry.value}",
-                    "uninstall one of them",
-                )
-            found[name] = loader
-    return found
-
-
-def _provided(entry: EntryPoint) -> dict[str, Callable[[], Backend]]:
-    try:
-        provided: dict[str, Callable[[], Backend]] = entry.load()()
-    except Exception as error:  # a broken package must not take the others with it
-        said = f"the targets of {entry.value} do not load: {error!r}"
-        warnings.warn(said, CatgradWarning, stacklevel=3)
-        return {}
-    return provided
-
-
-@cache
-def get_backend(name: str) -> Backend:
-    """Load the target of this name.
-
-    Raises: UnknownName, with the nearest name there is; ToolError if its package does not load.
-    """
-    known = backends()
-    if name not in known:
-        raise unknown("target", name, known, "catgrad targets")
-    try:
-        return known[name]()
-    except Exception as error:
-        raise ToolError(
-            f"the target {name} must load",
-            f"its package raised {error!r}",
-            "repair the package, or uninstall it",
-        ) from error
-
-
-def loaded_backends() -> dict[str, Backend]:
-    """Load every target, by name; warn of those that fail."""
-    found: dict[str, Backend] = {}
-    for name in sorted(backends()):
-        try:
-            found[name] = get_backend(name)
-        except ToolError as error:
-            warnings.warn(str(error), CatgradWarning, stacklevel=2)
-    return found
-
-
-def capability_table() -> dict[str, dict[str, bool]]:
-    """Tabulate, for each operation, which targets print it themselves."""
-    loaded = loaded_backends()
-    return {op: {name: op in backend.operations for name, backend in loaded.items()} for op in sorted(OPS)}

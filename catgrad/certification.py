@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import OptionError
 from catgrad.initialisers import Stored
 from catgrad.programs.ports import TABLES, Kind, Role

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
-from catgrad.backend import Artifact, Backend, get_backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.dims import Dim, numbers
 from catgrad.errors import CatgradError, one_line
 from catgrad.functors import Expand, reverse
@@ -27,6 +28,7 @@ from catgrad.functors.reverse import cotangents
 from catgrad.loops.reference import run as run_kernels
 from catgrad.naming import Namer
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.block import retyped
 from catgrad.terms.op import OPS, Op
 from catgrad.terms.structural import is_differentiable

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
 from catgrad.programs.ports import Port, Role

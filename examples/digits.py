@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers, sgd
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ToolError
 from catgrad.playground import Samples, View
 

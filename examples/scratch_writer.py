@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, Dtype, NdArrayType, Task, emit, evaluate, fit, losses, optimisers
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.learn.schedules import cosine
 from catgrad.tokenizers import CharTokenizer
 

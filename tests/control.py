@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from catgrad import Dim, Dtype, NdArrayType, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 
 BOOL, F64 = NdArrayType((), Dtype.bool), Dtype.float64
 T = Dim("time")

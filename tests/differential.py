@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import NO_16_BITS, Backend, get_backend
+from catgrad.backend import NO_16_BITS, Backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand
 from catgrad.ops.attention import Attention
@@ -15,6 +15,7 @@ from catgrad.ops.conv import Conv
 from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
 from catgrad.programs.program import Function, bind_symbols, dtypes, evaluate, lower, operations
 from catgrad.programs.program import Program as Emitted
+from catgrad.targets import get_backend
 from catgrad.terms.block import map_blocks
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.term import Term, map_operations

@@ -8,9 +8,9 @@ import inspect
 import pytest
 from hypothesis import Phase, given, settings
 
-from catgrad.backend import get_backend
 from catgrad.learn.compile import emit_by_default
 from catgrad.learn.task import COMPILED
+from catgrad.targets import get_backend
 
 SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
 """Divisors of the number of examples: each compiles a library, or loads a project or a session there."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tests.conftest  # noqa: F401  # chooses the simulator, ggml and the virtual machine, as the tests do
-from catgrad.backend import get_backend, loaded_backends
+from catgrad.targets import get_backend, loaded_backends
 from catgrad.testing import conformance, operation_cases
 
 PAGE = Path(__file__).parents[1] / "docs/reference/support.md"

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.dims import Size
 from catgrad.footprint import Footprint, Memory
 from catgrad.loops.memory_plan import largest

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.files import write_atomically
 
 from .. import cuda_simulator as simulator

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from catgrad.backend import Backend, get_backend
+from catgrad.backend import Backend
 from catgrad.dims import Dim
 from catgrad.functors import Expand
 from catgrad.naming import Namer
@@ -15,6 +15,7 @@ from catgrad.ops.cast import cast
 from catgrad.programs.cones import Cone
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, lower
+from catgrad.targets import get_backend
 from catgrad.terms.build import build
 from catgrad.types import Dtype, NdArrayType, symbols
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 
 from ..c.cmake import library
 from ..c.interface import prefix

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array, symbols

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from catgrad.backend import Artifact, Backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.ops.activations import Gelu, GeluTanh, Sigmoid, Silu
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd

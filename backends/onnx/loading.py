@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ToolError, not_emitted
 from catgrad.files import write_atomically
 from catgrad.programs.ports import Kind

@@ -9,7 +9,7 @@ from itertools import count
 from types import ModuleType
 from typing import Any, NoReturn
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import not_emitted
 from catgrad.learn.copies import Copied
 from catgrad.learn.task import LEARNER

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ArtifactError, OptionError
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.learn.checks import Loss

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from catgrad.backend import Artifact, Backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
 from catgrad.ops.compare import Comparison, Select
 from catgrad.ops.gather import ScatterAdd

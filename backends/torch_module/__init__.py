@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from catgrad.backend import Artifact, Backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.learn.task import Task
 
 from .. import templates

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ShapeError, UnsupportedOp
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ToolError
 from catgrad.programs.program import Program
 from catgrad.tools import Package, run

@@ -6,7 +6,7 @@ import os
 from base64 import b64encode
 from typing import Any
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 
 from ..c.interface import CODES
 from ..javascript.loading import loaded

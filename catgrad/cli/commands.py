@@ -18,14 +18,14 @@ from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
-    from catgrad.backend import Artifact
+    from catgrad.artifact import Artifact
 
 app = typer.Typer(rich_markup_mode="markdown")
 
 
 def _target_names() -> list[str]:
     """Return the names of targets, for a shell to complete."""
-    from catgrad.backend import backends
+    from catgrad.targets import backends
 
     return sorted(backends())
 
@@ -220,7 +220,7 @@ def targets(
 
     Example: `catgrad targets c`
     """
-    from catgrad.backend import get_backend, loaded_backends
+    from catgrad.targets import get_backend, loaded_backends
 
     if not target:
         show(["target", "what it emits"], [[name, each.summary] for name, each in loaded_backends().items()])
@@ -240,7 +240,7 @@ def ops() -> None:
     Example: `catgrad ops`
     """
     import catgrad.ops  # noqa: F401  # declares them
-    from catgrad.backend import capability_table
+    from catgrad.targets import capability_table
     from catgrad.terms.op import OPS
 
     rows = []
@@ -470,11 +470,11 @@ def _emitted(
     functions: list[str] | None = None,
 ) -> Artifact:
     """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""
-    from catgrad.backend import get_backend
     from catgrad.learn.compile import emit_by_default
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
     from catgrad.programs.terms import Terms
+    from catgrad.targets import get_backend
 
     backend = get_backend(target).configured(**parsed(option))
     task = in_precision(resolve(model), precision)

@@ -42,9 +42,9 @@ def derive(
 
     Example: `catgrad derive net.onnx --order 2 -o derivatives`
     """
-    from catgrad.backend import get_backend
     from catgrad.frontends.onnx import from_onnx
     from catgrad.learn.compile import emit
+    from catgrad.targets import get_backend
 
     folder = _named(output, "output folder")
     backend = get_backend(target).configured(**parsed(option))

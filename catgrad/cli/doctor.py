@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from catgrad.backend import Backend, backends, get_backend
+from catgrad.backend import Backend
 from catgrad.cli.tables import Cell
 from catgrad.errors import ToolError
+from catgrad.targets import backends, get_backend
 from catgrad.terms.draw import GRAPHVIZ, PURE
 from catgrad.tools import Tool
 

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from inspect import isclass
 from typing import Any
 
-from catgrad.backend import Artifact, get_backend
+from catgrad.artifact import Artifact
 from catgrad.cli.models import find, guarded
 from catgrad.cli.options import parsed
 from catgrad.cli.parsing import array_type, call, require_known, require_options
@@ -17,6 +17,7 @@ from catgrad.errors import OptionError, ToolError
 from catgrad.learn import losses, optimisers
 from catgrad.learn.task import EMITTED, LEARNER, Task
 from catgrad.programs.ports import Kind, Role
+from catgrad.targets import get_backend
 from catgrad.types import NdArrayType
 from catgrad.verification import draw_arrays
 

@@ -62,9 +62,9 @@ def certify(
 
     Example: `CC=clang catgrad certify net:task -t c -t numpy`
     """
-    from catgrad.backend import get_backend, loaded_backends
     from catgrad.certification import certify
     from catgrad.learn.compile import emit
+    from catgrad.targets import get_backend, loaded_backends
 
     found = in_precision(resolve(model), precision)
     targets = target or [name for name, each in loaded_backends().items() if not each.missing()]

@@ -6,7 +6,7 @@ import sys
 from typing import Any, overload
 
 from catgrad import verification
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import OptionError
 from catgrad.verification import Verification
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from catgrad.backend import Artifact, Backend, get_backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
 from catgrad.learn.choice import select, select_terms
@@ -18,6 +19,7 @@ from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, EMITTED, Task
 from catgrad.ops.table import Stack
 from catgrad.programs.terms import Terms
+from catgrad.targets import get_backend
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 

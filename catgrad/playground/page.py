@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import ArtifactError, OptionError
 from catgrad.files import reason, write_atomically
 from catgrad.functors.parameters import with_distinct_names

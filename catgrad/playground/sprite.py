@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 from zipfile import ZipFile
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.dims import numbers
 
 MAIN = "sprite.json"

@@ -10,9 +10,10 @@ import jinja2
 import numpy as np
 
 from catgrad import Term
-from catgrad.backend import Artifact, get_backend
+from catgrad.artifact import Artifact
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, bind_symbols, lower
+from catgrad.targets import get_backend
 from catgrad.types import Array, substitute, symbols
 
 Case = tuple[Term, Sequence[Array]]

@@ -13,7 +13,7 @@ import jinja2
 import numpy as np
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adamw, clipped, rmsprop, sgd
 from examples.char_gpt import gpt

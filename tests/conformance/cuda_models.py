@@ -14,7 +14,7 @@ from catgrad.backends.c.compiler import shared_library
 from catgrad.backends.cuda.loading import memory, toolchain
 from catgrad.backends.cuda.tools import simulating
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from tests.conformance.c_models import MODELS, Batch, numbers
 from tests.conformance.cuda_driver import Driver
 from tests.gpu import limits

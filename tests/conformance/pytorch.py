@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")

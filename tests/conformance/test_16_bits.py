@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors import reverse
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.op import OPS
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import singleton

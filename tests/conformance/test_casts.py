@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.ops.cast import Cast
 from catgrad.ops.random import KEY
 from catgrad.programs.passes import optimise
 from catgrad.programs.program import evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import singleton
 from catgrad.testing import run_on

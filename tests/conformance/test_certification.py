@@ -11,9 +11,9 @@ import pytest
 from catgrad.backends.c.compiler import COMPILER
 
 from catgrad import Functions, build, emit, ops
-from catgrad.backend import get_backend
 from catgrad.certification import certify, parameters_digest
 from catgrad.errors import OptionError
+from catgrad.targets import get_backend
 from tests.models import INPUT, TASKS
 from tests.targets import on
 from tests.unit.test_term_files import MODELS

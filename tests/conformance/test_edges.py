@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catgrad.backend import backends
 from catgrad.programs.program import lower, operations
+from catgrad.targets import backends
 from catgrad.terms.structural import Constant
 from tests.differential import check_programs
 from tests.edges import EDGES

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.testing import draw_arrays, run_on
 from tests.control import BOOL, T, close, f64, several, source_of

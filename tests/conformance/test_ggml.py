@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, obj, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.learn.optimisers import adamw
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.testing import Batches, check_conformance, operation_cases, run_on
 from tests.conformance import c_models

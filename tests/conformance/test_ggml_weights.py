@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.formats import gguf
 from catgrad.initialisers import Normal
 from catgrad.learn.entries import program
 from catgrad.learn.fit import checkpoint
 from catgrad.ops.contract import Contract
+from catgrad.targets import get_backend
 from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("ggml")), reason=f"target ggml: {cannot('ggml')}")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.loops.ir.nest import Check, Kernel, statements
 from catgrad.loops.ir.steps import every_step
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.kernels import compiled

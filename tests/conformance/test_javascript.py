@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, ToolError
 from catgrad.learn.fit import checkpoint
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.op import OPS
 from catgrad.testing import Batches, Case, check_conformance, in_float64, operation_cases, run_on
 from catgrad.tools import run

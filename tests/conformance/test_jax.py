@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, operation_cases, run_on
 from tests.models import TASKS, arguments
 from tests.targets import emit

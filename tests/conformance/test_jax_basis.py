@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, run_on
 from tests.conformance.pytorch import arrays_with_axis, awkward
 from tests.conformance.test_16_bits import CASES, EPSILON

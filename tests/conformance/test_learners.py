@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Learner, NdArrayType, Task, Term, layers, mse, optimisers
-from catgrad.backend import backends, get_backend
 from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
 from catgrad.learn.fit import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import evaluate
+from catgrad.targets import backends, get_backend
 from catgrad.types import as_numpy
 from tests.targets import emit, on
 

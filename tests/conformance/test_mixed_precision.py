@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType, Task, build, layers, losses, obj, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.learn.precision import mixed_precision
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import torch
 from tests.targets import emit, on, on_targets_with

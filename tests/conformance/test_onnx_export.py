@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.onnx_backend import KINDS, outcomes
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.frontends.onnx import from_onnx
 from catgrad.functors import factor_buffers
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.models import TASKS
 from tests.onnx_models import run

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, operation_cases, run_on
 from tests.targets import on
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from catgrad import Functions, Task, build, layers, losses, ops, shared_rows
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn import optimisers
 from catgrad.learn.fit import checkpoint

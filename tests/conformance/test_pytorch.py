@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, optimisers, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.models import mlp
 from tests.targets import emit, on_all_targets, on_all_targets_with, on_targets

@@ -8,11 +8,11 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.ops.conv import ConvWeight
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.conformance.twins import assert_same, normal
 from tests.targets import drawn, on_targets, on_targets_with

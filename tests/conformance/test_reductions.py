@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.targets import drawn, on_targets, on_targets_with

@@ -10,10 +10,10 @@ import pytest
 from catgrad.backends.scratch.machine.projects import missing
 from hypothesis import given, settings
 
-from catgrad.backend import backends, get_backend
 from catgrad.errors import DtypeError
 from catgrad.learn.task import TERMS
 from catgrad.programs.program import evaluate
+from catgrad.targets import backends, get_backend
 from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, obj, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.initialisers import Filled, Uniform
 from catgrad.programs.ports import Kind, Role, tables
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.block import Block
 from catgrad.terms.term import Term, edges, singleton
 from catgrad.testing import draw_arrays, in_float64, operation_cases

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import widened
 

@@ -15,7 +15,7 @@ from catgrad.backends.wasm.build import ROUNDING, ZIG
 
 from benchmarks.cpu_workloads import WORKLOADS
 from catgrad import NdArrayType, build
-from catgrad.backend import get_backend
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from catgrad.tools import Executable
 from catgrad.types import Dtype

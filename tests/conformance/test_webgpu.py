@@ -11,8 +11,8 @@ import pytest
 from catgrad.backends.webgpu.adapter import command, environment
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import ToolError
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from examples import digits, iris
 from tests.conformance.test_whole_steps import gpt

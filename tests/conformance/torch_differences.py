@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from catgrad import Task, mse, sgd
-from catgrad.backend import get_backend
 from catgrad.programs.ports import Kind, Role
+from catgrad.targets import get_backend
 from tests.targets import emit
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from catgrad import Dtype, NdArrayType, build
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 
 

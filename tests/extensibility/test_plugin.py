@@ -20,12 +20,12 @@ USE = """
 import numpy as np
 import catgrad_plugin
 from catgrad import NdArrayType
-from catgrad.backend import backends
+from catgrad.targets import backends
 from catgrad.programs.program import evaluate
 from catgrad.terms.term import singleton
 from catgrad.functors import reverse
 from catgrad.testing import operation_cases, check_conformance, check_derivative, in_float64, run_on
-from catgrad.backend import get_backend
+from catgrad.targets import get_backend
 
 assert sorted(backends()) == sorted({before} + ["scalar"]), sorted(backends())
 bell = catgrad_plugin.Bell()
@@ -64,7 +64,7 @@ def installed(tmp_path_factory):
 
 
 def test_a_plug_in_adds_one_operation_and_one_target(installed):
-    from catgrad.backend import backends
+    from catgrad.targets import backends
 
     program = USE.replace("{before}", repr(sorted(backends())))
     done = subprocess.run([sys.executable, "-c", program], env=installed, capture_output=True, text=True)
@@ -103,7 +103,7 @@ else:
 
 def test_a_missing_macro_is_named(installed):
     program = (
-        "from catgrad import *\nfrom catgrad.testing import run_on\nfrom catgrad.backend import get_backend\n"
+        "from catgrad import *\nfrom catgrad.testing import run_on\nfrom catgrad.targets import get_backend\n"
     )
     program += "run_on(get_backend('scalar'), build(ops.tanh, [NdArrayType(())]), 1.0)"
     done = subprocess.run([sys.executable, "-c", program], env=installed, capture_output=True, text=True)

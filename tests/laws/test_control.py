@@ -8,12 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.ops.control import Checkpoint, Cond, Scan
 from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.program import evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.block import Block
 from catgrad.terms.partition import split
 from catgrad.terms.structural import Constant

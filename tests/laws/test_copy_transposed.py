@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Loop, loops
@@ -27,6 +26,7 @@ from catgrad.loops.printing.lines import LocalArray
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays
 from tests.kernels import VECTORS, has, prepared
 from tests.nests import arrays_for, nests, run_in_order

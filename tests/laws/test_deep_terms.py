@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from catgrad import NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.learn.optimiser import clipped
 from catgrad.loops.ir.nest import Kernel, scalars, statements
@@ -14,6 +13,7 @@ from catgrad.loops.ir.steps import every_step
 from catgrad.loops.lowering.materialise import MAX_DEPTH
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.terms.canonical import digest
 from catgrad.testing import run_on
 from tests.kernels import SCALARS, compiled

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.axis import Axis
@@ -26,6 +25,7 @@ from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
 from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import Program, evaluate
 from catgrad.programs.program import lower as straight
+from catgrad.targets import get_backend
 from tests.differential import difference, pruned
 from tests.gpu import MACHINES, limits, run_in_teams
 from tests.kernels import has, prepared

@@ -9,12 +9,12 @@ import jinja2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catgrad.backend import get_backend
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Index, Variable, extent, index, is_natural, modulo, quotient
 from catgrad.loops.lowering.index_maps import flat, unflat
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.reference import Interpreter
+from catgrad.targets import get_backend
 
 N = 3
 """The value of the symbol n wherever indices are computed."""

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.hashing import Signature
@@ -27,6 +26,7 @@ from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
+from catgrad.targets import get_backend
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
 from tests.kernels import VECTORS, has, prepared

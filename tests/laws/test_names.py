@@ -21,12 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import NO_16_BITS, get_backend
+from catgrad.backend import NO_16_BITS
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
 from catgrad.naming import MAX_NAME_CHARACTERS, Namer
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.terms.state import RunNumber, Slot
 from catgrad.types import as_numpy
 from tests.targets import cannot, emit, on_all_targets

@@ -10,12 +10,12 @@ from catgrad.backends.c.machine import MACHINE as C
 from catgrad.backends.cuda.machine import MACHINE as CUDA
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, losses, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.learn.entries import program
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Accumulate, Combine, statements
 from catgrad.loops.ir.steps import Kernel, every_step
 from catgrad.loops.passes.schedule.reductions import ACCUMULATORS, accumulator
+from catgrad.targets import get_backend
 from examples import char_gpt, digits
 from tests.models import mlp
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 from catgrad import Dim, Dtype, NdArrayType, ops
-from catgrad.backend import get_backend
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.terms.build import build
 from catgrad.testing import run_on
 

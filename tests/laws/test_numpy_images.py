@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, ops
-from catgrad.backend import get_backend
 from catgrad.functors.reverse import Reversed
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.pool import MaxPool
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.terms.build import build
 from catgrad.testing import run_on
 

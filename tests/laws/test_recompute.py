@@ -24,12 +24,12 @@ from catgrad import (
     optimisers,
     sgd,
 )
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.functors import substitute
 from catgrad.learn.recompute import in_parts, segmented
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays
 from examples.char_gpt import gpt
 from tests.targets import emit

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
@@ -22,6 +21,7 @@ from catgrad.loops.passes.schedule.unroll_by_cost import Unrolling
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
+from catgrad.targets import get_backend
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
 from tests.kernels import SCALARS, prepared

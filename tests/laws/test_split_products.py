@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.axis import Axis
@@ -23,6 +22,7 @@ from catgrad.loops.passes.gpu.split_products import MAX_BYTES, split_products
 from catgrad.loops.passes.gpu.tilings import MULTIPROCESSORS, Tiling
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays
 from catgrad.types import widened
 from tests.kernels import prepared

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, mse, ops, sgd
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn.layers.parts import buffer, parameter, update
 from catgrad.learn.schedules import Rate

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import backends, get_backend
 from catgrad.errors import OptionError
 from catgrad.programs.peak_memory import MAX_ADDRESSABLE_BYTES, require_addressable
 from catgrad.programs.program import Program, lower
+from catgrad.targets import backends, get_backend
 from tests.targets import emit
 
 B = Dim("b")

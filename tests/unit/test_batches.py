@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from catgrad import NdArrayType
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import operations
+from catgrad.targets import get_backend
 from catgrad.terms.term import singleton
 from catgrad.testing import Batches, Case, operation_cases, run_on
 

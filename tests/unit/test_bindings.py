@@ -20,9 +20,9 @@ from catgrad.backends.c.bindings import language, languages, styled, terms
 from catgrad.backends.c.languages import LANGUAGES as TOOLS
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, UnknownName
+from catgrad.targets import get_backend
 from examples.languages import IN_C, LANGUAGES, Program, artifact, iris, write
 from tests.unit.c.build import NEEDS_C, built, run
 

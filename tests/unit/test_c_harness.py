@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, fit, layers, mse, obj, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.learn.fit.checkpoint import load, save
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.targets import emit
 from tests.unit.c.build import NEEDS_C

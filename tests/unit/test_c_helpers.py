@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.testing import operation_cases
 
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*#.*?$", re.DOTALL | re.MULTILINE)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from catgrad import NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.learn.layers import dense, sequential, sigmoid, tanh
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, run_on
 from tests.targets import emit
 

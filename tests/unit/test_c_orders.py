@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from catgrad import NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, run_on
 
 pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there is no C compiler")

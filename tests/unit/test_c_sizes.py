@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.memory_plan import planned
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from catgrad.types import substitute, symbols
 from tests.kernels import VECTORS

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from catgrad import Dim, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run
 
 pytestmark = NEEDS_C

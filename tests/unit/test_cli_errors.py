@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from catgrad.backend import backends, get_backend
 from catgrad.cli import main
 from catgrad.errors import CatgradError, one_line
 from catgrad.formats import safetensors
+from catgrad.targets import backends, get_backend
 
 ROOT = Path(__file__).parents[2]
 DENSE = "examples.iris:dense"
@@ -165,7 +165,7 @@ def test_a_traceback_is_optional(capsys, monkeypatch):
 
 
 def test_a_defect_is_one_sentence_too(capsys, monkeypatch):
-    monkeypatch.setattr("catgrad.backend.loaded_backends", lambda: 1 / 0)
+    monkeypatch.setattr("catgrad.targets.loaded_backends", lambda: 1 / 0)
     status, [said] = ended(capsys, "targets")
     assert status == 1
     assert "ZeroDivisionError" in said

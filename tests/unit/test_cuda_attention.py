@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, optimisers
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.steps import Attend
@@ -25,6 +24,7 @@ from catgrad.loops.reference import run
 from catgrad.ops.attention import Attention
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
 from catgrad.tools import run as run_tool

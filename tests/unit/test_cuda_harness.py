@@ -14,9 +14,9 @@ from catgrad.backends.cuda.device import DeviceArray
 from catgrad.backends.cuda.tools import SIMULATE
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, fit, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from tests.targets import emit
 from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.line import P, X, Y, assert_learners_agree, assert_same, assert_same_errors, learners_of, line

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.steps import Attend
@@ -22,6 +21,7 @@ from catgrad.loops.passes.gpu.ring import RING_BYTES
 from catgrad.loops.reference import run
 from catgrad.ops.attention import Attention, shared_heads
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
 from catgrad.types import widened

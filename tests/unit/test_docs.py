@@ -14,8 +14,8 @@ from catgrad.examples.char_gpt import task as gpt
 import catgrad
 from catgrad import Functions, NdArrayType, build, layers, ops
 from catgrad import emit as default_emit
-from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import TRANSLATIONS
+from catgrad.targets import backends, get_backend
 from catgrad.testing import operation_cases
 from examples.iris import linear
 from tests.conformance.torch_backend import register

@@ -12,9 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from catgrad import emit, tools
-from catgrad.backend import Backend, backends, get_backend, loaded_backends
+from catgrad.backend import Backend
 from catgrad.cli import main
 from catgrad.errors import CatgradWarning, ToolError
+from catgrad.targets import backends, get_backend, loaded_backends
 from catgrad.tools import Executable, Package, version_in
 from tests.models import mlp
 
@@ -165,7 +166,7 @@ def broken(monkeypatch):
         SimpleNamespace(value="x.broken:provide", load=lambda: provide),
         SimpleNamespace(value="x.lost:provide", load=lambda: __import__("x.lost")),
     ]
-    monkeypatch.setattr("catgrad.backend.entry_points", lambda group: [*entry_points(group=group), *added])
+    monkeypatch.setattr("catgrad.targets.entry_points", lambda group: [*entry_points(group=group), *added])
 
 
 def test_a_plug_in_that_does_not_load_breaks_no_other(broken):

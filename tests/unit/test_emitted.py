@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
 from tests.pythons import interpreter

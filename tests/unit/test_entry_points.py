@@ -22,7 +22,6 @@ from catgrad import (
     ops,
     sgd,
 )
-from catgrad.backend import backends, get_backend
 from catgrad.errors import NotEmitted, OptionError, TermError, UnknownName, UnsupportedOp
 from catgrad.initialisers import Stored
 from catgrad.learn.entries import terms_of
@@ -31,6 +30,7 @@ from catgrad.learn.learner import Learner
 from catgrad.learn.optimisers import adam
 from catgrad.programs.ports import Kind
 from catgrad.programs.signatures import SIGNATURES
+from catgrad.targets import backends, get_backend
 from catgrad.verification import verify
 from tests.targets import on
 

@@ -12,10 +12,10 @@ import pytest
 from catgrad.backends import cuda_simulator as simulator
 
 from catgrad import NdArrayType, build
-from catgrad.backend import get_backend
 from catgrad.errors import UnknownName
 from catgrad.naming import Namer
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 

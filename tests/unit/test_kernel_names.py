@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from benchmarks.cpu_workloads import chosen
 from catgrad import Dtype, NdArrayType, Task, layers, mse, optimisers
-from catgrad.backend import get_backend
 from catgrad.naming import common, summary
 from catgrad.printing.dialect import Literal, Text
+from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from examples import digits
 from tests.targets import emit

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, Functions, NdArrayType, Task, emit, layers, losses, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError, ShapeError
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from examples.char_gpt import gpt
 from tests.targets import on_targets

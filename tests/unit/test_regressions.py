@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.functors import factor_parameters, reverse
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.learn.optimisers import Optimiser
 from catgrad.programs.passes import optimise
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.targets import get_backend
 from catgrad.terms.op import OPS, Op
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import Edge, assemble, compose, identity

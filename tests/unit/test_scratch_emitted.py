@@ -20,11 +20,11 @@ from catgrad.backends.scratch.kernels.texts import blocks
 from catgrad.backends.scratch.machine.projects import Machine, validate
 
 from catgrad import Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError
 from catgrad.functors import Expand
 from catgrad.initialisers import Normal
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.terms.term import edges
 from catgrad.testing import operation_cases
 from examples.iris import hidden

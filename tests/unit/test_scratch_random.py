@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.scratch.machines import on_machines
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
-from catgrad.backend import get_backend
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import factor_buffers
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.layers import buffer, dropout, update
 from catgrad.ops.random import RandomBits, RandomNormal, RandomUniform, philox, stream_of
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.terms.term import edges
 from catgrad.testing import run_on
 from tests.targets import emit, on, on_all_targets, on_all_targets_with

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, sgd, verify
-from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, ToolError, VerificationError
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from catgrad.verification import difference
 from tests.models import BATCH, INPUT, mlp
 from tests.targets import emit, need, on
@@ -80,7 +80,7 @@ def test_differences_are_reported(old, new, found):
 
 def test_the_command_ends_with_1_for_a_wrong_program(monkeypatch, capsys):
     monkeypatch.setattr(
-        "catgrad.backend.backends", lambda: {"broken": lambda: broken("numpy", *WRONG["numpy"])}
+        "catgrad.targets.backends", lambda: {"broken": lambda: broken("numpy", *WRONG["numpy"])}
     )
     with pytest.raises(SystemExit) as ended:
         main(["verify", "tests.models:mlp", "--target", "broken"])

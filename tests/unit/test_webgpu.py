@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors.expand import Expand
 from catgrad.programs.program import Program, lower
+from catgrad.targets import get_backend
 from tests.models import mlp
 from tests.targets import emit
 

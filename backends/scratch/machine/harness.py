@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.errors import DivergenceError, ShapeError
 from catgrad.programs.program import Function, evaluate
 from catgrad.types import Array, Dtype, NdArrayType

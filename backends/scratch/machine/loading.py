@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any, ClassVar
 
-from catgrad.backend import Artifact
+from catgrad.artifact import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 

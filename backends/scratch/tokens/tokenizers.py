@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from catgrad.backend import get_backend
 from catgrad.errors import ArtifactError
 from catgrad.files import write_atomically
 from catgrad.naming import require_dotted
+from catgrad.targets import get_backend
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
 from ..assemble import sprite3

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Backend, get_backend
+from catgrad.backend import Backend
 from catgrad.errors import ArtifactError, OptionError, ShapeError, nearest
 from catgrad.files import reason, write_atomically
 from catgrad.functors import Expand
@@ -24,6 +24,7 @@ from catgrad.learn.task import COMPILED, Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, bind_symbols, lower
 from catgrad.tables import Cell, Table, Tabular, spelled
+from catgrad.targets import get_backend
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.draw import around, render
 from catgrad.terms.op import Op

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from catgrad import emit, tools
-from catgrad.backend import get_backend
+from catgrad.targets import get_backend
 
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
 CLANG = ["clang"] if shutil.which("clang") else ZIG if find_spec("ziglang") else []

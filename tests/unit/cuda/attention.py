@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from catgrad import Dtype, NdArrayType
-from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.ops.attention import Attention
 from catgrad.programs.program import evaluate
+from catgrad.targets import get_backend
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays, run_on
 

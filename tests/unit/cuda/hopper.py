@@ -35,7 +35,7 @@ class Everything:
 
 def wrappers(used=None):
     """Render the functions that emitted kernels call, all of them or those that are used."""
-    from catgrad.backend import get_backend
+    from catgrad.targets import get_backend
 
     return (
         get_backend("cuda")

@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from catgrad.backend import Backend, get_backend
+from catgrad.backend import Backend
 from catgrad.errors import CatgradError, CatgradWarning, UnsupportedOp
 from catgrad.frontends.torch.dynamo.captured import captured
 from catgrad.frontends.torch.dynamo.signature import Signature
 from catgrad.frontends.torch.dynamo.version import Version
+from catgrad.targets import get_backend
 
 MAX_VERSIONS = 8
 """The most versions of one graph, by sizes and numbers; with any others it runs eagerly."""

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from catgrad.backend import Artifact, Backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.errors import CatgradError, CatgradWarning, OptionError
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.registry import FIX

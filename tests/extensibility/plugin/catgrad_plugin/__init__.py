@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact, Backend
+from catgrad.artifact import Artifact
+from catgrad.backend import Backend
 from catgrad.terms.op import Op, floating
 
 
