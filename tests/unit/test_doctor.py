@@ -157,7 +157,7 @@ except SystemExit:
 @pytest.fixture
 def broken(monkeypatch):
     """Install two packages: one that does not load, and one with a target that does not load."""
-    from catgrad.backend import entry_points
+    from catgrad.targets import entry_points
 
     def provide():
         return {"broken": lambda: 1 / 0, "odd": lambda: Backend("odd", "odd", (), {}, load=None)}
