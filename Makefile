@@ -38,12 +38,12 @@ fuzz: $(VENV)/dev  ## compare targets on random programs for SECONDS seconds; pr
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON, writes a page
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.kernels
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.core
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.training
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.c.kernels
 	$(BIN)/python -m benchmarks.cpu --keep
-	$(BIN)/python -m benchmarks.products --keep
-	$(BIN)/python -m benchmarks.functions --keep
+	$(BIN)/python -m benchmarks.c.products --keep
+	$(BIN)/python -m benchmarks.c.functions --keep
 	$(BIN)/python -m benchmarks.ggml
 	$(BIN)/python -m benchmarks.browser --keep
 	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
@@ -64,7 +64,7 @@ figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figure
 	$(BIN)/python -m catgrad.examples.iris hidden --plot docs/images/iris.png
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
 	$(BIN)/python -m tests.browser.playground docs/images/playground.png
-	$(BIN)/python -m benchmarks.memory --plot docs/images/memory.png
+	$(BIN)/python -m benchmarks.c.memory --plot docs/images/memory.png
 
 release: $(VENV)/dev  ## build the distributions into dist/, with open-hypergraphs for any NumPy, and check them
 	rm -rf dist packages/*/dist

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.cpu_workloads import WORKLOADS
+from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.harness import RESULTS, ROOT, duration
 from benchmarks.pages import markdown
 

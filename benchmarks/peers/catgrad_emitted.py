@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cpu_workloads import chosen
+from benchmarks.cpu.workloads import chosen
 from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
 from catgrad import emit
 

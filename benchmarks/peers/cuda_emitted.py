@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu_library import Emitted
-from benchmarks.gpu_workloads import GpuWorkload
+from benchmarks.cuda.library import Emitted
+from benchmarks.cuda.workloads import GpuWorkload
 from benchmarks.peers.gpu_worker import GpuWorker
 from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
 from benchmarks.workloads import drawn

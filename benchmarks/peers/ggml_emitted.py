@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ggml_workloads import GgmlWorkload
+from benchmarks.ggml.workloads import GgmlWorkload
 from benchmarks.peers.worker import STEPS, TEN, Case, Makers, Timed, serve
 from catgrad import emit
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import gpu_kernels
+from benchmarks.cuda import kernels as gpu_kernels
 from benchmarks.peers.worker import Case, Makers, Worker, serve
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu_clock import WARM_UP, profiled, sample
+from benchmarks.cuda.clock import WARM_UP, profiled, sample
 from benchmarks.peers.worker import Worker
 
 

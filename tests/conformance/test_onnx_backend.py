@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.onnx_backend import KINDS, PAGE, outcomes, tables
+from benchmarks.compiler.onnx_backend import KINDS, PAGE, outcomes, tables
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 

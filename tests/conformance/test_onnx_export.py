@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.onnx_backend import KINDS, outcomes
+from benchmarks.compiler.onnx_backend import KINDS, outcomes
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, optimisers
 from catgrad.errors import DtypeError
 from catgrad.frontends.onnx import from_onnx

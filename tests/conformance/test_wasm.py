@@ -13,7 +13,7 @@ from catgrad.backends.c.library import SharedLibrary
 from catgrad.backends.c.loading import loaded, sources
 from catgrad.backends.wasm.build import ROUNDING, ZIG
 
-from benchmarks.cpu_workloads import WORKLOADS
+from benchmarks.cpu.workloads import WORKLOADS
 from catgrad import NdArrayType, build
 from catgrad.targets import get_backend
 from catgrad.testing import run_on

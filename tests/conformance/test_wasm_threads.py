@@ -13,7 +13,7 @@ import pytest
 from catgrad.backends.javascript.session import node as engine
 from catgrad.backends.wasm.build import MAX_THREADS, library
 
-from benchmarks.cpu_workloads import WORKLOADS
+from benchmarks.cpu.workloads import WORKLOADS
 from catgrad import Dim, NdArrayType, Task, layers, mse, sgd
 from catgrad.certification import certify
 from catgrad.errors import OptionError

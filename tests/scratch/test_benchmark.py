@@ -9,10 +9,10 @@ import pytest
 from catgrad.backends.scratch.assemble import sprite3
 
 from benchmarks.harness import RESULTS, ROOT, duration
-from benchmarks.scratch import checked, made
-from benchmarks.sprite_cases import NETS, both, chosen
-from benchmarks.sprite_tables import Row
-from benchmarks.sprites import Race, Sprite, call
+from benchmarks.scratch.cases import NETS, both, chosen
+from benchmarks.scratch.command import checked, made
+from benchmarks.scratch.tables import Row
+from benchmarks.scratch.timing import Race, Sprite, call
 from catgrad.errors import ToolError, UnknownName
 from tests.scratch.machines import on_machines
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.browser import competitors, race, row_of, written
-from benchmarks.cpu_workloads import WORKLOADS
+from benchmarks.browser.command import competitors, race, row_of, written
+from benchmarks.cpu.workloads import WORKLOADS
 from tests.targets import cannot
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))

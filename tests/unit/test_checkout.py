@@ -43,6 +43,6 @@ def test_a_copy_has_the_built_in_targets(copied, tmp_path):
 def test_benchmarks_of_cuda_run_in_a_copy(copied):
     """Take the steps of a model in the simulator, as the check of a device does on it."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    script = "from benchmarks import cuda, gpu_check; print(gpu_check.agrees('iris', simulate=True))"
+    script = "from benchmarks.cuda import check, command; print(check.agrees('iris', simulate=True))"
     done = copied("-c", script)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from benchmarks import kept
-from benchmarks.cpu_page import table
-from benchmarks.cpu_workloads import WORKLOADS, chosen
-from benchmarks.kept import Kept, added
+from benchmarks.cpu import kept
+from benchmarks.cpu.kept import Kept, added
+from benchmarks.cpu.page import table
+from benchmarks.cpu.rows import ANY_BATCH, Row, geometric_mean, row_of
+from benchmarks.cpu.workloads import WORKLOADS, chosen
 from benchmarks.race import Result
-from benchmarks.rows import ANY_BATCH, Row, geometric_mean, row_of
 from benchmarks.workloads import LOOP, STEP
 from catgrad.errors import ArtifactError
 

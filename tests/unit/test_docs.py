@@ -254,7 +254,8 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmark():
 
 
 def test_the_page_of_emitted_c_has_every_row_that_was_measured():
-    from benchmarks import cpu_page, kept
+    from benchmarks.cpu import kept
+    from benchmarks.cpu import page as cpu_page
 
     page = (ROOT / "docs/explanation/c-speed.md").read_text(encoding="utf-8")
     for found in kept.every():
@@ -285,7 +286,7 @@ def test_the_citation_has_the_version():
 
 
 def test_the_page_of_families_has_every_row_that_was_measured():
-    from benchmarks.torch_import import JSON, PAGE, Row, table
+    from benchmarks.compiler.torch_import import JSON, PAGE, Row, table
 
     rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
     page = PAGE.read_text(encoding="utf-8")
@@ -301,7 +302,7 @@ def test_the_page_of_parts_has_every_row_that_was_measured():
 
 
 def test_the_page_of_emitted_code_has_every_row_that_was_measured():
-    from benchmarks.depth import JSON, PAGE, Row, table
+    from benchmarks.compiler.depth import JSON, PAGE, Row, table
 
     rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
     assert table(rows) in PAGE.read_text(encoding="utf-8")

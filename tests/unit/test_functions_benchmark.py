@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from benchmarks import functions, products
-from benchmarks.functions import OURS, VERSIONED, Row, functions_of_libraries, line, measured
-from benchmarks.kernels import library
+from benchmarks.c import functions, products
+from benchmarks.c.functions import OURS, VERSIONED, Row, functions_of_libraries, line, measured
+from benchmarks.c.kernels import library
 
 
 def test_the_fastest_library_of_each_round_is_the_peer():

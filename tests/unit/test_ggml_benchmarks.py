@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from catgrad.backends.ggml.tools import NEEDS
 
-from benchmarks import ggml
-from benchmarks.cpu import written
-from benchmarks.ggml_workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, workloads
+from benchmarks.cpu.command import written
+from benchmarks.ggml import command as ggml
+from benchmarks.ggml.workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, workloads
 from benchmarks.peers import ggml_opt
 from benchmarks.peers.worker import Case
 from benchmarks.race import Result

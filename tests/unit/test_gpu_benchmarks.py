@@ -21,11 +21,14 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from typer.testing import CliRunner
 
-from benchmarks import cuda, gpu_check, gpu_clock, gpu_tables
-from benchmarks.gpu_cases import names_of
-from benchmarks.gpu_library import Emitted
-from benchmarks.gpu_simulation import simulated, steps
-from benchmarks.gpu_workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
+from benchmarks.cuda import check as gpu_check
+from benchmarks.cuda import clock as gpu_clock
+from benchmarks.cuda import command as cuda
+from benchmarks.cuda import tables as gpu_tables
+from benchmarks.cuda.cases import names_of
+from benchmarks.cuda.library import Emitted
+from benchmarks.cuda.simulation import simulated, steps
+from benchmarks.cuda.workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
 from benchmarks.processes import Competitor
 from benchmarks.race import Race, Result
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.cpu_workloads import chosen
+from benchmarks.cpu.workloads import chosen
 from catgrad import Dtype, NdArrayType, Task, layers, mse, optimisers
 from catgrad.naming import common, summary
 from catgrad.printing.dialect import Literal, Text

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from catgrad.backends.c.machine import PACKING
 
-from benchmarks import products
-from benchmarks.kernels import library
-from benchmarks.products import OURS, PACKED, PEAK, READING, Row, line, measured
+from benchmarks.c import products
+from benchmarks.c.kernels import library
+from benchmarks.c.products import OURS, PACKED, PEAK, READING, Row, line, measured
 
 TIMES = {OURS: 2.0, PACKED: 1.0, "MKL": 1.8, "OpenBLAS": 3.0, PEAK: 1.0, READING: 0.5}
 

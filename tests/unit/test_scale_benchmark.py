@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from benchmarks.scale import ACCELERATORS, Measured, tables, thresholds
+from benchmarks.compiler.scale import ACCELERATORS, Measured, tables, thresholds
 
 SMALL = {"small": {"depth": 2, "width": 256, "heads": 4, "context": 32}}
 

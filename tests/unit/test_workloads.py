@@ -10,8 +10,8 @@ import pytest
 
 import benchmarks
 from benchmarks import machine
-from benchmarks.cpu import goal_of, written
-from benchmarks.cpu_workloads import WORKLOADS, chosen
+from benchmarks.cpu.command import goal_of, written
+from benchmarks.cpu.workloads import WORKLOADS, chosen
 from benchmarks.peers.worker import Case, loss_of
 from catgrad.errors import UnknownName
 

@@ -1,0 +1,1 @@
+"""Training steps in JavaScript engines."""

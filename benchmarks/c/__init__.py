@@ -1,0 +1,1 @@
+"""Parts of emitted C, beside the libraries that processors have."""

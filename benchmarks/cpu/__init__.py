@@ -1,0 +1,1 @@
+"""Training steps on the processor, beside the fastest peers."""

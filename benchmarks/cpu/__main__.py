@@ -1,0 +1,7 @@
+"""`python -m benchmarks.cpu`."""
+
+import typer
+
+from benchmarks.cpu.command import main
+
+typer.run(main)

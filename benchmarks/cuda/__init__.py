@@ -1,0 +1,1 @@
+"""Training steps and kernels on an NVIDIA GPU."""

@@ -1,0 +1,7 @@
+"""`python -m benchmarks.ggml`."""
+
+import typer
+
+from benchmarks.ggml.command import main
+
+typer.run(main)

@@ -1,0 +1,1 @@
+"""Sprites that predict and learn."""

@@ -1,0 +1,7 @@
+"""`python -m benchmarks.scratch`."""
+
+import typer
+
+from benchmarks.scratch.command import main
+
+typer.run(main)
