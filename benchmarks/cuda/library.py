@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Self
 
 import torch
-from catgrad.backends.kernels.signatures import CallConvention
 from catgrad.backends.host.learner import STEP_MANY
+from catgrad.backends.kernels.signatures import CallConvention
 
 from catgrad import Task
 from catgrad.errors import ToolError
