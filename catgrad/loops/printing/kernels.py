@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from catgrad.dims import product
 from catgrad.loops.ir.axis import Axis
@@ -89,6 +91,32 @@ def none(dtype: Dtype, is_sum: bool) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Around:
+    """What is around a line: loops, the threads that run it, and the scope of its registers."""
+
+    loop: Loop | None = None
+    """The innermost loop, unless it has no arrays of its own there."""
+
+    depth: int = 0
+    in_parallel: bool = False
+    team: Axis = Axis.SERIAL
+    threads: int = 1
+    on_grid: bool = False
+    reductions: Mapping[Buffer, Reduction] = field(default_factory=dict)
+    declared: set[Buffer] = field(default_factory=set)
+    """Registers that a line has declared; a scope of its own has a copy."""
+
+    def inside(self, loop: Loop | None, loops: int = 1, **changed: Any) -> Around:
+        """Return what is around the body of a loop, the last of so many."""
+        return replace(self, loop=loop, depth=self.depth + loops, **changed)
+
+    @property
+    def scope(self) -> Around:
+        """What is around lines whose registers end with them."""
+        return replace(self, declared={*self.declared})
+
+
 class KernelPrinter:
     """Print one kernel as the machine finishes it."""
 
@@ -113,13 +141,8 @@ class KernelPrinter:
         self.expressions = Expressions(dialect, self._name, machine.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
-        self.declared: set[Buffer] = set()
-        self.reductions: Mapping[Buffer, Reduction] = {}
-        self.in_parallel = self.per_thread = False
-        self.team = Axis.SERIAL
-        self.threads = 1
+        self.per_thread = False
         self.launch: Launch | None = None
-        self.on_grid = False
 
     def _finished(self, machine: Machine) -> Kernel:
         """Finish a kernel, but for the nests that are functions of their own."""
@@ -145,7 +168,7 @@ class KernelPrinter:
         for variable in interface.free:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
         self.expressions.streams = {s: self.namer.fresh("stream") for s in interface.signature.streams}
-        lines = self._block(self.kernel.body, 0)
+        lines = self._block(self.kernel.body, Around())
         variables = tuple(self.expressions.variables[v] for v in interface.free)
         multiplies = any(isinstance(s, MatMul) for s in statements(self.kernel.body))
         return KernelText(
@@ -187,15 +210,19 @@ class KernelPrinter:
             self.names[twin] = self.namer.fresh(self.hints.get(twin, twin.name))
         return self.names[twin]
 
-    def _block(self, items: Sequence[Item], depth: int, around: Loop | None = None) -> list[Line]:
-        owned = self._owned.get(around, ())
+    def _block(self, items: Sequence[Item], around: Around) -> list[Line]:
+        owned = self._owned.get(around.loop, ())
         zeros = initialised(filter(is_local, owned), items)
-        lines: list[Line] = [self._local_array(buffer, buffer in zeros) for buffer in owned]
+        lines: list[Line] = [self._local_array(buffer, buffer in zeros, around) for buffer in owned]
         initial = {id(item) for first in zeros.values() for item in first}
         for number, item in enumerate(items, 1):
             if id(item) not in initial:
                 later = items[number:]
-                lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item, later)
+                lines += (
+                    self._loop(item, around)
+                    if isinstance(item, Loop)
+                    else self._statement(item, later, around)
+                )
         return lines
 
     @cached_property
@@ -203,15 +230,15 @@ class KernelPrinter:
         """The arrays private to iterations of each loop; those of the kernel under None."""
         return own_arrays(self.kernel, self.interface.buffers, self.locals_once)
 
-    def _local_array(self, buffer: Buffer, is_zero: bool) -> LocalArray:
+    def _local_array(self, buffer: Buffer, is_zero: bool, around: Around) -> LocalArray:
         length, name = self.expressions.size(buffer.size), self._name(buffer)
         if buffer.space is Space.SHARED:
-            teams = BLOCK // self.threads if self.team is Axis.WARP else 1
+            teams = BLOCK // around.threads if around.team is Axis.WARP else 1
             at = self.expressions.size(self._shared[buffer]) if buffer in self._shared else ""
             return LocalArray(buffer.type.dtype, name, length, at, is_shared=True, teams=teams)
         offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
-        self.per_thread |= self.in_parallel and bool(offset)
-        return LocalArray(buffer.type.dtype, name, length, offset, self.in_parallel, is_zero)
+        self.per_thread |= around.in_parallel and bool(offset)
+        return LocalArray(buffer.type.dtype, name, length, offset, around.in_parallel, is_zero)
 
     @cached_property
     def _shared(self) -> dict[Buffer, int]:
@@ -220,100 +247,104 @@ class KernelPrinter:
         ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in every), initial=0)]
         return dict(zip(every, ends, strict=False)) if ends[-1] > STATIC_SHARED_BYTES else {}
 
-    def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
+    def _loop(self, loop: Loop, around: Around) -> Sequence[Line]:
         if loop in self.parts:
             return [self._call(loop)]
         if loop.axis.is_concurrent:
-            return self._threads(loop, depth)
+            return self._threads(loop, around)
         if loop.axis is Axis.EITHER:
             *others, product = loop.body
             assert isinstance(product, Loop)
             by_warpgroups = warpgroup_product(self.expressions, product)
-            return [Either(by_warpgroups, tuple(self._block(others, depth, loop)))]
+            return [Either(by_warpgroups, tuple(self._block(others, replace(around, loop=loop))))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
-        copies = None if self.on_grid else self._copied(loop)
+        copies = None if around.on_grid else self._copied(loop)
         if copies is not None:
             return copies
         version = near(loop, self.near) if loop.axis is Axis.PARALLEL or loop.axis.is_vector else None
-        return [self._versions(loop, version, depth) if version else self._for(loop, depth)]
+        return [self._versions(loop, version, around) if version else self._for(loop, around)]
 
-    def _versions(self, loop: Loop, version: Version, depth: int) -> Versions:
+    def _versions(self, loop: Loop, version: Version, around: Around) -> Versions:
         """Print a loop twice, and the check that decides; each part declares registers of its own."""
-        declared, farthest = self.declared, self.namer.fresh("farthest")
-        self._counted(loop.variable, depth)
-        self.declared = {*declared}
-        check = [line for let in version.lets for line in self._statement(let, ())]
+        farthest, checked = self.namer.fresh("farthest"), around.scope
+        self._counted(loop.variable, around)
+        check = [line for let in version.lets for line in self._statement(let, (), checked)]
         for argument in version.arguments:
             text = self.expressions.text(argument)
             check.append(Farther(self.namer.fresh("magnitude"), text, farthest))
-        self.declared = {*declared}
-        fast = self._for(version.loop, depth)
-        self.declared = declared
-        return Versions(farthest, tuple(check), self._for(loop, depth), fast)
+        fast = self._for(version.loop, around.scope)
+        return Versions(farthest, tuple(check), self._for(loop, around), fast)
 
-    def _for(self, loop: Loop, depth: int) -> For:
-        outside, self.in_parallel = self.in_parallel, self.in_parallel or loop.axis is Axis.PARALLEL
-        name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
+    def _for(self, loop: Loop, around: Around) -> For:
+        name, extent = self._counted(loop.variable, around), self.expressions.size(loop.variable.extent)
         found = vector_sums(loop, self.first) if loop.axis.is_vector else None
         sums = {s.buffer: self._reduction(s) for s in found or ()}
-        self.reductions = sums
-        lines = self._guarded(loop, depth + 1)
-        self.reductions = {}
-        self.in_parallel = outside
+        in_parallel = around.in_parallel or loop.axis is Axis.PARALLEL
+        lines = self._guarded(loop, around.inside(loop, in_parallel=in_parallel, reductions=sums))
         return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
 
-    def _counted(self, variable: Variable, depth: int) -> str:
+    def _counted(self, variable: Variable, around: Around, further: int = 0) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""
-        if self.on_grid and variable.name != "i":
+        if around.on_grid and variable.name != "i":
             return self.expressions.variables.setdefault(variable, self.namer.fresh(variable.name))
+        depth = around.depth + further
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[variable] = name
         return name
 
-    def _guarded(self, loop: Loop, depth: int) -> tuple[Line, ...]:
+    def _guarded(self, loop: Loop, around: Around) -> tuple[Line, ...]:
         """Print the body of a loop, and the conditions under which it runs."""
         conditions = tuple(map(self.expressions.condition, loop.conditions))
-        lines = tuple(self._block(loop.body, depth, loop))
+        lines = tuple(self._block(loop.body, around))
         return (When(conditions, lines),) if conditions else lines
 
-    def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
+    def _threads(self, loop: Loop, around: Around) -> Sequence[Line]:
         """Print a perfect nest of loops that threads share; registers between the loops follow it."""
         if loop.axis is not Axis.THREAD:
-            self.team, self.threads, self.on_grid = loop.axis, loop.threads, True
+            around = replace(around, team=loop.axis, threads=loop.threads, on_grid=True)
         variables, lets, inner = chain(loop, self._owned)
-        if loop.axis is Axis.THREAD and are_lanes(variables, self.team, self.threads):
+        if loop.axis is Axis.THREAD and are_lanes(variables, around.team, around.threads):
             self.expressions.variables[variables[0]] = LANE
         elif variables not in self.numberings:
-            return [self._distributed(loop, variables, lets, inner, depth)]
-        inside = depth + len(variables)
-        return (*self._block(lets, inside), *self._guarded(inner, inside))
+            return [self._distributed(loop, variables, lets, inner, around)]
+        return self._iteration(variables, lets, inner, around)
+
+    def _iteration(
+        self, variables: Numbering, lets: Sequence[Item], inner: Loop, around: Around
+    ) -> tuple[Line, ...]:
+        """Print what a thread computes for one value of each variable: registers, then the inner loop."""
+        inside = around.inside(inner, len(variables))
+        return (
+            *(self._block(lets, replace(inside, loop=None)) if lets else ()),
+            *self._guarded(inner, inside),
+        )
 
     def _distributed(
-        self, loop: Loop, variables: Numbering, lets: Sequence[Item], inner: Loop, depth: int
+        self, loop: Loop, variables: Numbering, lets: Sequence[Item], inner: Loop, around: Around
     ) -> Threads:
         """Print a perfect nest of loops as one of which each thread has some iterations."""
-        axis, inside = loop.axis, depth + len(variables)
+        axis = loop.axis
         for k, variable in enumerate(variables):
-            self._counted(variable, depth + k)
+            self._counted(variable, around, k)
         counts = [self._count(v) for v in variables]
         number, digits = self._digits(Text(NUMBERS.get(axis, "index")), variables, counts)
         count = self.expressions.product(counts)
         first, end = self._part(loop, variables, count)
-        lines = self._numbered(inner) if axis.has_team else []
-        lines += [*(self._block(lets, inside) if lets else ()), *self._guarded(inner, inside)]
-        team, own = (self.team, self.threads), self.interface.is_part
+        lines = self._numbered(inner, around) if axis.has_team else []
+        lines += self._iteration(variables, lets, inner, around)
+        team, own = (around.team, around.threads), self.interface.is_part
         return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own)
 
-    def _numbered(self, team: Loop) -> list[Line]:
+    def _numbered(self, team: Loop, around: Around) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""
-        digits: list[Digit] = []
-        for variables in dict.fromkeys(numberings(team.body, self.threads, self._owned)):
+        digits, top = list[Digit](), replace(around, depth=0)
+        for variables in dict.fromkeys(numberings(team.body, around.threads, self._owned)):
             self.numberings.add(variables)
             for variable in variables:
-                self._counted(variable, 0)
+                self._counted(variable, top)
             digits += self._digits(Text("thread"), variables, [self._count(v) for v in variables])[1]
-        return [Numbered(tuple(digits), self.team)] if digits else []
+        return [Numbered(tuple(digits), around.team)] if digits else []
 
     def _call(self, loop: Loop) -> CallPart:
         """Print a nest of a grid as a call of the function that it is."""
@@ -395,16 +426,15 @@ class KernelPrinter:
             copies.append(Copy(s.buffer.type.dtype, *begins, length))
         return copies
 
-    def _statement(self, s: Statement, later: Sequence[Item]) -> Sequence[Line]:
+    def _statement(self, s: Statement, later: Sequence[Item], around: Around) -> Sequence[Line]:
         if isinstance(s, MatMul):
-            self.per_thread |= self.in_parallel
-            return [
-                matrix_product(self.expressions, s, self.plan.packed[self.interface.kernel], self.in_parallel)
-            ]
+            self.per_thread |= around.in_parallel
+            packed = self.plan.packed[self.interface.kernel]
+            return [matrix_product(self.expressions, s, packed, around.in_parallel)]
         if isinstance(s, Sort):
             return [sorting(self.expressions, s)]
         if isinstance(s, Barrier):
-            return [Wait(self.team, s.pending)]
+            return [Wait(around.team, s.pending)]
         if isinstance(s, Commit):
             return [EndOfCopies()]
         if isinstance(s, ReduceLanes):
@@ -412,7 +442,7 @@ class KernelPrinter:
             return [CombinedLanes(s.buffer.type.dtype, target, text, s.op.macro)]
         if isinstance(s, Combine):
             dtype, name = s.buffer.type.dtype, self._name(s.buffer)
-            return [Combined(dtype, name, s.op.macro, self.team, self.threads)]
+            return [Combined(dtype, name, s.op.macro, around.team, around.threads)]
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
         assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
@@ -433,16 +463,16 @@ class KernelPrinter:
             return [Assign(dtype, element, text, is_stored=is_stored)]
         text = self.expressions.text(s.scalar)
         if isinstance(s, Accumulate):
-            return [self._accumulated(s, text)]
-        if s.buffer in self.declared:
+            return [self._accumulated(s, text, around)]
+        if s.buffer in around.declared:
             return [Assign(dtype, self._name(s.buffer), text, is_element=False)]
-        self.declared.add(s.buffer)
+        around.declared.add(s.buffer)
         return [Local(dtype, self._name(s.buffer), text, self.count[s.buffer] > 1)]
 
-    def _accumulated(self, s: Accumulate, text: str) -> Assign:
+    def _accumulated(self, s: Accumulate, text: str, around: Around) -> Assign:
         register = s.buffer.is_register
         target = self._name(s.buffer) if register else self.expressions.element(s.buffer, s.indices)
-        reduction = self.reductions.get(s.buffer)
+        reduction = around.reductions.get(s.buffer)
         dtype, old = s.buffer.type.dtype, Load(s.buffer, s.indices)
         combined = "" if reduction else self.expressions.text(Compute(s.op, dtype, (old, s.scalar)))
         return Assign(dtype, target, text, s.op.macro, not register, reduction, combined)
