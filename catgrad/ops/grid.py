@@ -92,8 +92,8 @@ def _moved_inside(at: Any, size: int, padding: int, align_corners: bool) -> Any:
             return zeros_like(at)
         distance = absolute(at - low)
         rest = fmod(distance, Constant(at.type, span)())
-        turns = floor(distance * (1 / span))
-        is_even = turns - 2 * floor(turns * 0.5) == 0
+        reflections = floor(distance * (1 / span))
+        is_even = reflections - 2 * floor(reflections * 0.5) == 0
         at = select(is_even, rest, span - rest) + low
     return _clipped(at, size)
 

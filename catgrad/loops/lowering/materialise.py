@@ -22,7 +22,7 @@ from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 
-CHEAP = 6
+RECOMPUTED_OPERATIONS = 6
 """Operations that may be recomputed where they are read again, rather than stored and loaded."""
 
 MAX_DEPTH = 64
@@ -133,7 +133,7 @@ class Choice:
 
     def _decide(self, apply: Apply) -> None:
         op, inputs, outputs = apply
-        own = 0 if isinstance(op, (*VIEWS, *GENERATORS)) else 2 * CHEAP if op.costly else 1
+        own = 0 if isinstance(op, (*VIEWS, *GENERATORS)) else 2 * RECOMPUTED_OPERATIONS if op.costly else 1
         for value in outputs:
             self._cost[value] = own + sum(self._cost[v] for v in inputs)
             self._leaves[value] = frozenset[int]().union(
@@ -154,7 +154,7 @@ class Choice:
         is_number = not self._leaves[value] and not self.function.types[value].rank  # compilers fold it
         if is_number or (self._uses[value] <= 1 and value not in self._repeated):
             return False
-        return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
+        return self._cost[value] > RECOMPUTED_OPERATIONS or len(self._large_leaves(value)) > 1
 
     def _accumulates(self, value: int) -> bool:
         """Tell whether a scalar combines stored values: a sum of many, as a norm, becomes many of two."""

@@ -19,7 +19,7 @@ Labels = tuple[int, ...]
 VECTOR = 16
 """Elements of a vector in estimates of costs."""
 
-REORDERED = 16
+REORDERED_COST = 16
 """Cost of an element of a result in another order of axes than its reader prefers: it is read across rows."""
 
 IN_PLACE = 0.3
@@ -90,7 +90,7 @@ def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
         turns * (-(-n // VECTOR) * (m + 1) * (k + 8) + moved + 3 * spilled + 500)
         + left.copying
         + right.copying
-        + REORDERED * strange
+        + REORDERED_COST * strange
     )
 
 

@@ -50,8 +50,8 @@ from catgrad.loops.printing.lines import (
     Digit,
     Either,
     EndOfCopies,
-    Farther,
     For,
+    Greatest,
     Line,
     Local,
     LocalArray,
@@ -272,7 +272,7 @@ class KernelPrinter:
         check = [line for let in version.lets for line in self._statement(let, (), checked)]
         for argument in version.arguments:
             text = self.expressions.text(argument)
-            check.append(Farther(self.namer.fresh("magnitude"), text, farthest))
+            check.append(Greatest(self.namer.fresh("magnitude"), text, farthest))
         fast = self._for(version.loop, around.scope)
         return Versions(farthest, tuple(check), self._for(loop, around), fast)
 

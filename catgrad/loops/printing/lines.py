@@ -39,13 +39,13 @@ class For:
 
 
 @dataclass(frozen=True)
-class Farther:
+class Greatest:
     """The magnitude of an argument, in a register, as the new `farthest` if it is greater."""
 
     name: str
     argument: str
     farthest: str
-    kind: str = "Farther"
+    kind: str = "Greatest"
 
 
 @dataclass(frozen=True)
@@ -380,7 +380,7 @@ class Require:
 
 Line = (
     For
-    | Farther
+    | Greatest
     | Versions
     | Threads
     | Numbered

@@ -3,7 +3,7 @@
 from catgrad.loops.machine import Pass
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
-from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
+from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.gpu.pad_rows import pad_rows
@@ -41,14 +41,18 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
 
 
 GPU_PASSES = (
-    *_passes(row_fusion(MIN_TEAMS, SMALL), split_products),
+    *_passes(row_fusion(MIN_TEAMS, LONE_LAUNCH_ITERATIONS), split_products),
     pad_rows,
     schedule_threads,
     launch_side_by_side,
 )
 """Passes for machines whose kernels are grids of threads."""
 
-BLOCK_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL), split_products), schedule_threads, separate_warps)
+BLOCK_PASSES = (
+    *_passes(row_fusion(MIN_TEAMS, LONE_LAUNCH_ITERATIONS), split_products),
+    schedule_threads,
+    separate_warps,
+)
 """The same passes for machines on which only whole blocks wait for each other, one kernel in each grid."""
 
 LIBRARY_PASSES = (call_library, *GPU_PASSES)

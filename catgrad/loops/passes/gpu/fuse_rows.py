@@ -18,7 +18,7 @@ from catgrad.loops.passes.schedule.fuse import fused_steps, iterations
 MIN_TEAMS = 64
 """Iterations of shared loops that are worth a team of threads each."""
 
-SMALL = 2**13
+LONE_LAUNCH_ITERATIONS = 2**13
 """Iterations of nests that are faster as one launch than as several."""
 
 

@@ -44,7 +44,7 @@ MIN_SPAN = 8
 MAX_WARP_SPAN = 1024
 """Iterations within a row that a warp runs through."""
 
-COMBINING = 32
+COMBINE_ITERATIONS = 32
 """Iterations that take as long as to combine the results of a team."""
 
 MANY_ROWS = 2**12
@@ -119,7 +119,7 @@ def _distributed(item: Item, threads: int) -> list[Item]:
     chain, body = perfect_nest([item], is_parallel)
     width = span(body if chain else item.body)
     alone = -(-count(chain) // threads) * width
-    together = count(chain) * (-(-width // threads) + COMBINING)
+    together = count(chain) * (-(-width // threads) + COMBINE_ITERATIONS)
     if chain and (width < MIN_SPAN or alone <= together):
         return [marked(chain, serial(body), Axis.THREAD)]
     if width < MIN_SPAN:
@@ -131,7 +131,7 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
     """Reduce in the threads of a team, and combine their results."""
     if isinstance(r.op, ArgMax | ArgMin):
         return distributed(index_by_reductions(r), threads)
-    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINING // 2:
+    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINE_ITERATIONS // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(accumulator(r.op), NdArrayType((), wide), Space.REGISTER)

@@ -33,12 +33,12 @@ from catgrad.loops.ir.steps import Lowered, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add, Multiply, Subtract
 
-FEW = 4
+ELEMENTS_PER_TERM = 4
 """Elements of a table for each term that is added to its gradient, at least."""
 
 
 def update_sparsely(lowered: Lowered, machine: Machine) -> Lowered:
-    """Let zeros of gradients, and updates in place by them, be of the elements only that have a gradient."""
+    """Clear a gradient, and update its table, only in the rows to which terms were added."""
     changes: dict[Item, list[Item]] = {}
     written = {buffer.home for step in lowered.steps for buffer, _ in step.writes}
     for gradient, parts in _parts(lowered.steps).items():
@@ -116,7 +116,7 @@ def _sparse(gradient: Buffer, parts: Sequence[_Part], written: Collection[Buffer
         return None
     variables = tuple(_around(terms, term))
     count = size_hint(product(tuple(v.extent for v in variables)))
-    if not _is_scatter(term, written) or count * FEW > size_hint(gradient.size):
+    if not _is_scatter(term, written) or count * ELEMENTS_PER_TERM > size_hint(gradient.size):
         return None
     return _Sparse(zeros, terms, update, last, rows, term, variables)
 

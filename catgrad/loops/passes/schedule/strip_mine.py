@@ -36,12 +36,12 @@ STRIP_BYTES = 2**16
 """Bytes of a strip, at most, unless it has few rows: it stays in the cache until it is read."""
 
 FEW_ROWS = 64
-"""Rows of a strip, at least, unless they are most or have many bytes: each strip reads the other operand."""
+"""Least number of rows of a strip, as each strip reads the other operand again."""
 
 MANY_BYTES = 2**20
-"""Bytes of so many rows, at most; a strip has one unit of them, at least."""
+"""Limit of the bytes of `FEW_ROWS` rows; where they have more, a strip has fewer rows."""
 
-WIDER = 4
+INNER_STRIP_RATIO = 4
 """Bytes of a strip along an inner loop, over those along the outermost: its rows are not contiguous."""
 
 OPERAND_BYTES = 2**21
@@ -122,7 +122,7 @@ def _cut_nest(
     if isinstance(step, Kernel) and _is_mineable(step, users):
         for depth, variable in enumerate(_variables(step.body[0])):
             found = list(_products(before, step, users, variable))
-            wide = replace(limits, bytes=limits.bytes * WIDER) if depth else limits
+            wide = replace(limits, bytes=limits.bytes * INNER_STRIP_RATIO) if depth else limits
             if strips := _strips(step.body[0], variable, found, wide) if found else []:
                 return found, strips
     return [], []

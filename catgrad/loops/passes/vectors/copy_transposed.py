@@ -35,17 +35,17 @@ from catgrad.loops.passes.schedule.rows import blocks, rest
 from catgrad.loops.passes.vectors.transposed_loads import Transposed, transposed_loads
 from catgrad.types import NdArrayType
 
-LINE = 16
+LINE_ELEMENTS = 16
 """Elements of a line of the cache: elements that lie farther apart take one each."""
 
-WIDTH = 32
+MIN_COPY_WIDTH = 32
 """Elements of a row that are worth a copy."""
 
-WORK = 2**14
+MIN_COPY_WORK = 2**14
 """Iterations of a nest that is worth it."""
 
-TILES = 4
-"""Tiles of `WIDTH` that a copy has, at most, in a nest whose columns can be cut, too."""
+MAX_COPY_TILES = 4
+"""Tiles of `MIN_COPY_WIDTH` that a copy has, at most, in a nest whose columns can be cut, too."""
 
 MAX_COPY = 2**13
 """Elements of a copy, at most: a first-level cache has space for them."""
@@ -58,7 +58,9 @@ class _Limits:
     work: int
 
 
-def transposed_copier(line: int = LINE, width: int = WIDTH, work: int = WORK) -> Pass:
+def transposed_copier(
+    line: int = LINE_ELEMENTS, width: int = MIN_COPY_WIDTH, work: int = MIN_COPY_WORK
+) -> Pass:
     """Make a pass by which nests copy, block by block, arrays that they read across rows.
 
     A line of the cache has `line` elements; a nest has `work` iterations at least, and its rows `width`.
@@ -88,7 +90,7 @@ class _Kernel:
             return [item]
         found = self._worthwhile(item, outer)
         width, limits = max((each.width for each in found), default=0), self.limits
-        if width > TILES * limits.width and (tiles := _tiled(item, 2 * limits.width)):
+        if width > MAX_COPY_TILES * limits.width and (tiles := _tiled(item, 2 * limits.width)):
             return self.changed(tiles, outer)
         most = min(size_hint(item.variable.extent), MAX_COPY // max(width, 1))
         size = next((rows for rows in (limits.line, limits.line // 2) if rows <= most), 0)
