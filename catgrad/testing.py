@@ -22,7 +22,7 @@ import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
 from catgrad.dims import Dim, numbers
-from catgrad.errors import CatgradError, one_line
+from catgrad.errors import CatgradError, DtypeError, one_line
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.loops.reference import run as run_kernels
@@ -73,7 +73,7 @@ class Case:
 
 
 def operation_cases() -> list[Case]:
-    """Return every example of every registered operation, forward and reverse."""
+    """Return every example of every registered operation, forward and reverse, and on elements of 8 bits."""
     # mypy holds the class to the __hash__ of its instances
     return [case for op_class in OPS.values() for case in _cases_of(op_class)]  # type: ignore[arg-type]
 
@@ -85,7 +85,17 @@ def _cases_of(op_class: type[Op]) -> tuple[Case, ...]:
         name, function = f"{op_class.__name__}-{number}", singleton(op, *types)
         cases.append(Case(name, function, op_class.domain))
         cases.append(Case(f"{name}-reverse", function, op_class.domain, reversed=True))
-    return tuple(cases)
+    return *cases, *_stored_cases(op_class)
+
+
+def _stored_cases(op_class: type[Op]) -> Iterator[Case]:
+    """Yield the first example with each integer dtype of 8 bits for float32, if the operation takes it."""
+    op, types = next(iter(op_class.examples()), (None, ()))
+    for dtype in Dtype:
+        if dtype.is_integer and not dtype.is_numeric and Dtype.float32 in (type.dtype for type in types):
+            with suppress(DtypeError):
+                function = singleton(*in_dtype((op, *types), dtype))
+                yield Case(f"{op_class.__name__}-{dtype.value}", function)
 
 
 def run_on(backend: Backend, term: Term, *arrays: Array) -> list[Array]:

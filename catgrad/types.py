@@ -28,6 +28,8 @@ class Dtype(Enum):
     int32 = "i32"
     int64 = "i64"
     uint32 = "u32"
+    int8 = "i8"
+    uint8 = "u8"
     bool = "bool"
 
     @cached_property
@@ -49,6 +51,11 @@ class Dtype(Enum):
     def is_integer(self) -> bool:  # type: ignore[valid-type]
         """Return whether its elements are whole numbers of a fixed number of bits."""
         return not self.is_floating and self is not Dtype.bool
+
+    @property
+    def is_numeric(self) -> bool:  # type: ignore[valid-type]
+        """Return whether there is arithmetic on its elements; those of 8 bits are stored, moved and cast."""
+        return self.itemsize > 1
 
     @property
     def wide(self) -> Dtype:

@@ -80,7 +80,7 @@ class HostFunctions:
             for op, inputs, outputs in cone.body:
                 values |= zip(outputs, op.apply(*(values[v] for v in inputs)), strict=True)
             result = values[cone.result]
-            return cast(result, Dtype.float32) if result.dtype is Dtype.bool else result
+            return cast(result, in_memory(result.type).dtype)
 
         passed = [in_memory(type) for type in types]
         everything = (*passed, *(function.types[v] for apply in cone.body for v in apply.outputs))
@@ -95,8 +95,8 @@ class HostFunctions:
 
 
 def in_memory(type: NdArrayType) -> NdArrayType:
-    """Return the type of a tensor's memory, in which truth is 1 or 0 in float32."""
-    return NdArrayType(type.shape, Dtype.float32) if type.dtype is Dtype.bool else type
+    """Return the type of a tensor's memory, in which truth and integers of 8 bits are float32."""
+    return type if type.dtype.is_numeric else NdArrayType(type.shape, Dtype.float32)
 
 
 def untold(types: Sequence[NdArrayType], passed: Sequence[NdArrayType]) -> list[str]:

@@ -25,7 +25,7 @@ from .nodes import LayerLoop
 MAX_OPERANDS = 8
 """Operands of a function in C, of which a node has fewer than ten (GGML_MAX_SRC)."""
 
-SINGLE = (Dtype.float32, Dtype.bool)
+SINGLE = (Dtype.float32, *(dtype for dtype in Dtype if not dtype.is_numeric))
 """Dtypes whose tensors are float32, of which ggml has arithmetic; truth is 1 or 0."""
 
 DEFERRED = (Constant, Broadcast)
@@ -83,7 +83,7 @@ NODES: Mapping[str, Condition] = {
     **dict.fromkeys(("Gather", "ScatterAdd"), _rows),
     **dict.fromkeys(("Conv", "ConvWeight", "ConvTranspose"), _images),
     **dict.fromkeys(("MaxPool", "AvgPool"), _pool),
-    "Cast": lambda op, types: (op.before, op.after) == (Dtype.bool, Dtype.float32),
+    "Cast": lambda op, types: op.before in SINGLE and op.after is Dtype.float32,
     "Softmax": lambda op, types: _single(op, types) and op.axis == types[0].rank - 1,
 }
 """For each operation that ggml has, at which attributes and types."""

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 
 const types = {
     f64: Float64Array, f32: Float32Array, i64: BigInt64Array, i32: Int32Array, u32: Uint32Array, bool: Uint8Array,
-    f16: Uint16Array, bf16: Uint16Array,
+    i8: Int8Array, u8: Uint8Array, f16: Uint16Array, bf16: Uint16Array,
 };
 const modules = new Map(), models = new Map();
 

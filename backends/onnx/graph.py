@@ -13,7 +13,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 ELEMENT_TYPES = {
     Dtype.float32: 1, Dtype.int32: 6, Dtype.int64: 7, Dtype.bool: 9, Dtype.float16: 10, Dtype.float64: 11,
-    Dtype.uint32: 12, Dtype.bfloat16: 16,
+    Dtype.uint32: 12, Dtype.int8: 3, Dtype.uint8: 2, Dtype.bfloat16: 16,
 }  # fmt: skip
 """Numbers of TensorProto.DataType."""
 

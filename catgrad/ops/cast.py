@@ -47,7 +47,7 @@ class Cast(Op):
         return saturated(x, self.after.numpy) if whole and x.dtype.kind == "f" else x.astype(self.after.numpy)
 
     def rev(self, dy: Any) -> Any:
-        if self.before is Dtype.bool:
+        if not self.before.is_numeric:
             return ()
         if self.before.is_floating and self.after.is_floating:
             return Cast(self.after, self.before)(dy)
@@ -76,6 +76,9 @@ class Cast(Op):
             (Dtype.int32, Dtype.float32), (Dtype.bool, Dtype.float32), (Dtype.int64, Dtype.int32),
             (Dtype.float32, Dtype.uint32), (Dtype.float64, Dtype.int32), (Dtype.float32, Dtype.bool),
         ]  # fmt: skip
+        for stored in (dtype for dtype in Dtype if dtype.is_integer and not dtype.is_numeric):
+            pairs += [(stored, Dtype.float32), (Dtype.float32, stored), (Dtype.int32, stored)]
+            pairs += [(stored, Dtype.bool), (Dtype.bool, stored), (stored, Dtype.int64)]
         return [(Cast(a, b), (NdArrayType((2, 3), a),)) for a, b in pairs]
 
 

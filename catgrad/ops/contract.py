@@ -43,7 +43,7 @@ class Contract(Op):
             object.__setattr__(self, side, tuple(number[label] for label in getattr(self, side)))
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
-        if x.dtype is not y.dtype or x.dtype is Dtype.bool:
+        if x.dtype is not y.dtype or not x.dtype.is_numeric:
             raise DtypeError(
                 "operands must have one numeric dtype", f"they are {x} and {y}", "cast one of them"
             )

@@ -105,7 +105,7 @@ class Extremum(Op, register=False):
     def examples(cls) -> Examples:
         shapes: list[tuple[Shape, int]] = [((2, 3), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 3), 1)]
         floating = [(cls(shape, axis), (NdArrayType(shape),)) for shape, axis in shapes]
-        whole = [NdArrayType((2, 3), dtype) for dtype in Dtype if dtype.is_integer]
+        whole = [NdArrayType((2, 3), dtype) for dtype in Dtype if dtype.is_integer and dtype.is_numeric]
         return [*floating, *((cls((2, 3), 1), (type,)) for type in whole)]
 
 
@@ -159,7 +159,7 @@ class Iota(Op):
     saves = NOTHING
 
     def type(self) -> Types:
-        return NdArrayType((self.size,), self.dtype)
+        return numeric(NdArrayType((self.size,), self.dtype))
 
     def ref(self) -> Any:
         return np.arange(numbers((self.size,))[0], dtype=self.dtype.numpy)

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad.errors import DtypeError
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import Sum, sum
-from catgrad.ops.shape import Axes, Shape, normalised
+from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
@@ -71,7 +71,8 @@ class Quantifier(Op, register=False):
     saves = NOTHING
 
     def type(self, x: NdArrayType) -> Types:
-        return Sum(self.shape, self.axes).type(truth(x))
+        require_shape(truth(x), self.shape)
+        return x.with_shape(without(self.shape, self.axes))
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return not self.axes

@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.dims import Dim, Size, numbers, product
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
-from catgrad.terms.op import NOTHING, Examples, Op, Types, floating
+from catgrad.terms.op import NOTHING, Examples, Op, Types, floating, numeric
 from catgrad.terms.structural import Constant, NumberOf
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -53,8 +53,8 @@ class Broadcast(Op):
 class Sum(Op):
     """Sum over axes, which are removed: y = Σ x; 16-bit numbers are summed in float32.
 
-    Type:     T[shape] -> T[shape without axes]
-    Raises:   ShapeError, OptionError
+    Type:     T[shape] -> T[shape without axes] for numeric T
+    Raises:   ShapeError, DtypeError, OptionError
     Gradient: dx is dy broadcast along the axes (the dual is Broadcast)
     """
 
@@ -64,7 +64,7 @@ class Sum(Op):
     result = "total"
 
     def type(self, x: NdArrayType) -> Types:
-        require_shape(x, self.shape)
+        require_shape(numeric(x), self.shape)
         return x.with_shape(without(self.shape, self.axes))
 
     def flops(self, x: NdArrayType) -> Size:

@@ -9,7 +9,7 @@ import numpy as np
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops.shape import Axes, Shape, require_shape
-from catgrad.terms.op import NOTHING, Examples, Op, Types
+from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.types import Array, NdArrayType
 
 
@@ -95,7 +95,7 @@ class Fold(Sliding):
         return self.strides == self.sizes and set(self.dilations) <= {1} and tuple(lengths) == whole
 
     def type(self, x: NdArrayType) -> Types:
-        require_shape(x, self.windowed)
+        require_shape(numeric(x), self.windowed)
         return x.with_shape(self.shape)
 
     def flops(self, x: NdArrayType) -> Size:

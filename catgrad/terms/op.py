@@ -348,8 +348,11 @@ def same(*types: NdArrayType) -> NdArrayType:
 def numeric(*types: NdArrayType) -> NdArrayType:
     """Return the one type of numbers that all of `types` are. Raises: ShapeError, DtypeError."""
     first = same(*types)
-    if first.dtype is Dtype.bool:
-        raise DtypeError("operands must be numbers", f"they are {first}", "use select(condition, x, y)")
+    if not first.dtype.is_numeric:
+        is_truth = first.dtype is Dtype.bool
+        must = "operands must be numbers" if is_truth else "operands must have at least 16 bits"
+        do = "use select(condition, x, y)" if is_truth else "cast them first, for example to float32 or int32"
+        raise DtypeError(must, f"they are {first}", do)
     return first
 
 

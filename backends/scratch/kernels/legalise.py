@@ -18,6 +18,8 @@ LIMITS = {
     Dtype.int32: (-(2.0**31), 2.0**31 - 1),
     Dtype.int64: (-(2.0**63), 2.0**63),
     Dtype.uint32: (0.0, 2.0**32 - 1),
+    Dtype.int8: (-128.0, 127.0),
+    Dtype.uint8: (0.0, 255.0),
 }
 """The least and the greatest integer of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
 

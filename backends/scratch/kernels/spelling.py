@@ -27,7 +27,7 @@ LONG = {"ShiftLeft": (18, 1, 5)}
 WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "ShiftLeft"})
 """Macros that wrap integers of 32 bits."""
 
-WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
+WRAPS = {Dtype.int32: 3, Dtype.uint32: 1, Dtype.int8: 3, Dtype.uint8: 1}
 """Reporters that bring a number back into the range of a dtype; float64 holds no 64 bits."""
 
 ZEROS = ("0", "0.0")
