@@ -62,9 +62,12 @@ class Cast(Op):
 
     @property
     def widens(self) -> bool:
-        """Return whether the result is floating-point, and exact: it has all numbers of the other dtype."""
+        """Return whether the result is exact: its dtype is of the same kind, and has all numbers of the other."""
         floating = self.before.is_floating and self.after.is_floating
-        return floating and self.before.itemsize < self.after.itemsize
+        whole = self.before.is_integer and self.after.is_integer
+        if whole and self.before.limits.min < self.after.limits.min:
+            return False
+        return (floating or whole) and self.before.itemsize < self.after.itemsize
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.before is self.after

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad.dims import Size, product
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.terms.op import INPUTS, SYMBOLS, Examples, Op, Types
-from catgrad.types import Array, Dtype, NdArrayType
+from catgrad.types import Array, NdArrayType
 
 Axes = tuple[int, ...]
 

@@ -262,9 +262,18 @@ def test_an_older_model_is_converted():
     check(made, X[:2, :3])
 
 
+def test_images_of_bytes_are_cast():
+    nodes = [("Transpose", "x", "t", {"perm": [1, 0]}), ("Cast", "t", "f", {"to": 1}), ("Div", "f s", "y")]
+    made = model([("x", np.uint8, [2, 3])], nodes, [("y", F, [3, 2])], {"s": np.float32(255)})
+    check(made, np.array([[0, 128, 255], [1, 2, 3]], np.uint8))
+    added = model([("x", np.uint8, [2])], [("Add", "x x", "y")], [("y", np.uint8, [2])])
+    with pytest.raises(DtypeError, match="must have at least 16 bits, but they are u8.*; cast them first"):
+        from_onnx(added)
+
+
 def test_dtypes_and_shapes_of_no_term_are_refused():
-    images = model([("x", np.uint8, [2])], [("Identity", "x", "y")], [("y", np.uint8, [2])])
-    with pytest.raises(DtypeError, match="one is uint8"):
+    images = model([("x", np.uint16, [2])], [("Identity", "x", "y")], [("y", np.uint16, [2])])
+    with pytest.raises(DtypeError, match="one is uint16"):
         from_onnx(images)
     unequal = model([("x", F, ["n"]), ("y", F, ["m"])], [("Add", "x y", "z")], [("z", F, 1)])
     with pytest.raises(ShapeError, match=r"Add: operands must have equal sizes.*\[n\], \[m\]"):

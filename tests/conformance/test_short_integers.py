@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import compile_module
+from catgrad import Dtype, compile_module
 from catgrad.frontends.torch import from_torch
+from catgrad.ops.cast import Cast
 from catgrad.programs.program import evaluate
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
@@ -54,7 +55,7 @@ def test_operations_agree_with_pytorch(name, dtype):
     y = torch.tensor([[limits.max, limits.max, 3], [7, 100, limits.min + 1]]).to(dtype)
     function = OPERATIONS[name]
     imported = from_torch(Function(function), x, y)
-    arrays = [each.numpy().astype(np.int32) for each in (x, y)]
+    arrays = [each.numpy() if each.itemsize == 1 else each.numpy().astype(np.int32) for each in (x, y)]
     for found, wanted in zip(evaluate(imported.model, *arrays), function(x, y), strict=True):
         np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-6)
 
@@ -69,6 +70,24 @@ class Pixels(torch.nn.Module):
 
     def forward(self, image, label):
         return self.out((image & self.mask).float() / 255) + self.label(label.long())
+
+
+class Moved(torch.nn.Module):
+    """A scaled image, whose bytes are moved first."""
+
+    def forward(self, x):
+        bytes = torch.cat([x.flip(-1), torch.roll(x, 1, 2)], 1)[..., :3].repeat(1, 1, 2, 1).flatten(1)
+        return bytes.to(torch.float32) / 255
+
+
+def test_bytes_stay_bytes_up_to_the_cast():
+    """They are arguments and constants of 8 bits, which no operation but a cast widens."""
+    x = torch.arange(48, dtype=torch.uint8).reshape(2, 1, 4, 6) * 5
+    imported = from_torch(Moved(), x)
+    assert str(imported.model.source.table[0]) == "u8[2,1,4,6]"
+    casts = [op for op in imported.model.H.x.table if isinstance(op, Cast)]
+    assert [(op.before, op.after) for op in casts] == [(Dtype.uint8, Dtype.float32)]
+    np.testing.assert_array_equal(evaluate(imported.model, x.numpy())[0], Moved()(x).numpy())
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
@@ -87,6 +106,6 @@ def test_images_and_labels_are_taken_as_they_are_stored(target):
 
 def test_compiled_functions_of_short_integers_run_in_pytorch():
     compiled = torch.compile(lambda x: x + x, backend="catgrad")
-    x = torch.tensor([200, 3], dtype=torch.uint8)
-    with pytest.warns(match="integers must have 32 or 64 bits"):
-        assert compiled(x).tolist() == [144, 6]
+    assert compiled(torch.tensor([200, 3], dtype=torch.uint8)).tolist() == [144, 6]
+    with pytest.warns(match="integers must have 8, 32 or 64 bits, but those of .* have 16"):
+        assert compiled(torch.tensor([2**15 - 1, 3], dtype=torch.int16)).tolist() == [-2, 6]

@@ -13,7 +13,7 @@ from catgrad.dims import Size
 from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
 from catgrad.frontends.torch.aten.operands import type_of_parts
 from catgrad.frontends.torch.aten.pairs import Pair, is_complex, reads_complex
-from catgrad.frontends.torch.aten.short_integers import check_operands, wrapped
+from catgrad.frontends.torch.aten.short_integers import check_operands, operand, wrapped
 from catgrad.frontends.torch.registry import DO, FIX, function_for, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
@@ -135,7 +135,9 @@ class Walk:
             raise _unknown(node)
         from torch.fx.node import map_arg
 
-        args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
+        args, kwargs = map_arg(
+            (node.args, dict(node.kwargs)), lambda n: operand(node, self._variable(n, values))
+        )
         kwargs = {name: value for name, value in kwargs.items() if name not in PLACEMENT}
         try:
             inspect.signature(meaning).bind(*args, **kwargs)

@@ -19,7 +19,7 @@ from catgrad.types import Array, Dtype
 
 DTYPES = {
     1: Dtype.float32, 6: Dtype.int32, 7: Dtype.int64, 9: Dtype.bool, 10: Dtype.float16, 11: Dtype.float64,
-    12: Dtype.uint32, 16: Dtype.bfloat16,
+    12: Dtype.uint32, 2: Dtype.uint8, 3: Dtype.int8, 16: Dtype.bfloat16,
 }  # fmt: skip
 """Dtypes by the numbers of TensorProto.DataType."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
-from catgrad.frontends.torch.aten.short_integers import LEAST
+from catgrad.frontends.torch.aten.short_integers import LEAST, stored_dtype
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -18,7 +18,7 @@ from catgrad.types import Dtype, NdArrayType
 
 
 def dtype_from(torch_dtype: Any) -> Dtype:
-    """Return the dtype of this name, int32 for short integers. Raises: DtypeError if there is none."""
+    """Return the dtype to compute in: that of this name, int32 for short integers. Raises: DtypeError."""
     name = str(torch_dtype).removeprefix("torch.")
     if name in LEAST:
         return Dtype.int32
@@ -33,12 +33,16 @@ def dtype_from(torch_dtype: Any) -> Dtype:
 
 def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
     """Return the type of a tensor of PyTorch, real or fake; `size` converts symbolic sizes."""
-    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype))
+    return NdArrayType(tuple(map(size, tensor.shape)), _stored(tensor.dtype))
 
 
 def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
     """Return the type of a tensor, or of the real and the imaginary part of a complex one."""
-    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype.to_real()))
+    return NdArrayType(tuple(map(size, tensor.shape)), _stored(tensor.dtype.to_real()))
+
+
+def _stored(torch_dtype: Any) -> Dtype:
+    return stored_dtype(str(torch_dtype).removeprefix("torch.")) or dtype_from(torch_dtype)
 
 
 def default_float() -> Dtype:
@@ -51,6 +55,9 @@ def default_float() -> Dtype:
 def promoted(x: Any, y: Any) -> Dtype:
     """Return the promoted dtype of two operands, either of which may be a number."""
     import torch
+
+    if isinstance(x, Var) and isinstance(y, Var) and x.dtype is y.dtype:
+        return x.dtype
 
     def stand_in(operand: Any) -> Any:
         if isinstance(operand, Dim):
@@ -67,6 +74,8 @@ def common_dtype(arrays: Sequence[Any]) -> Dtype:
     """Return the promoted dtype of several arrays of one rank."""
     import torch
 
+    if len({x.dtype for x in arrays}) == 1:
+        return arrays[0].dtype  # type: ignore[no-any-return]
     return dtype_from(reduce(torch.promote_types, (getattr(torch, x.dtype.name) for x in arrays)))
 
 

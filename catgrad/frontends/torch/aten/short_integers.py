@@ -1,14 +1,44 @@
-"""Integers of 8 and 16 bits: a term has them in 32 bits, and wraps results to their range."""
+"""Integers of 8 and 16 bits: a term computes on them in 32 bits, and wraps results to their range.
+
+It stores and moves those of 8 bits as they are.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from catgrad import ops
 from catgrad.frontends.torch.registry import require
 from catgrad.terms.var import Var
+from catgrad.types import Dtype
 
 LEAST = {"uint8": 0, "int8": -(2**7), "int16": -(2**15)}
 """The least numbers of short dtypes, by their names in PyTorch."""
+
+
+MOVING = (
+    "_assert_tensor_metadata", "_to_copy", "cat", "clone", "contiguous", "detach", "flip", "gather", "index",
+    "index_select", "repeat", "roll", "stack", "to", "where",
+)  # fmt: skip
+"""Operations that store, move or cast elements; so do views."""
+
+
+def stored_dtype(name: str) -> Dtype | None:
+    """Return the dtype in which a term stores short integers of this name in PyTorch; None for others."""
+    return Dtype.__members__.get(name, Dtype.int32) if name in LEAST else None
+
+
+def is_widened(tensor: Any) -> bool:
+    """Return whether a term stores a tensor in more bits than PyTorch."""
+    return _name(tensor) not in Dtype.__members__ and is_short(tensor)
+
+
+def operand(node: Any, value: Any) -> Any:
+    """Widen an operand of 8 bits to 32, unless its operation moves it."""
+    if not isinstance(value, Var) or value.dtype.is_numeric or value.dtype is Dtype.bool:
+        return value
+    name = str(node.target).split(".")[1]
+    return value if name in MOVING or _is_view(node) else ops.cast(value, Dtype.int32)
 
 
 def is_short(tensor: Any) -> bool:
@@ -17,15 +47,23 @@ def is_short(tensor: Any) -> bool:
 
 
 def wrapped(node: Any, result: Any) -> Any:
-    """Wrap the result of an operation to its range in PyTorch, where it has short integers.
+    """Wrap the results of an operation to their ranges in PyTorch, where they are short integers.
 
     Sums and products in 32 bits have the same last bits. Views have the elements of their arguments.
     """
-    value = node.meta.get("val")
-    if not isinstance(result, Var) or not is_short(value) or _is_view(node):
+    values = node.meta.get("val")
+    if isinstance(result, (tuple, list)) and isinstance(values, (tuple, list)):
+        return [*map(_wrapped, values, result)]
+    return result if _name(values) == "int16" and _is_view(node) else _wrapped(values, result)
+
+
+def _wrapped(value: Any, result: Any) -> Any:
+    if not isinstance(result, Var) or not is_short(value):
         return result
-    low, bits = LEAST[_name(value)], 8 * value.dtype.itemsize
-    return ((result - low) & (2**bits - 1)) + low if low else result & (2**bits - 1)
+    dtype, low = stored_dtype(_name(value)), LEAST[_name(value)]
+    if dtype is not Dtype.int32:
+        return ops.cast(result, dtype)
+    return ((result - low) & (2**16 - 1)) + low
 
 
 def check_operands(node: Any) -> None:

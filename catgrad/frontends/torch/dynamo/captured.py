@@ -11,7 +11,7 @@ import torch
 from catgrad.dims import Dim
 from catgrad.frontends.torch.aten.operands import type_of
 from catgrad.frontends.torch.aten.pairs import require_real
-from catgrad.frontends.torch.aten.short_integers import is_short
+from catgrad.frontends.torch.aten.short_integers import is_widened
 from catgrad.frontends.torch.dynamo.signature import EAGERLY, Signature, number
 from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.registry import require, translation
@@ -99,8 +99,8 @@ class _Import:
         self.program, self.size = export.decomposed(), export.axes.size
         self.assumed = export.assumptions()
         nodes = self.program.graph.nodes
-        short = next((str(node.target) for node in nodes if is_short(node.meta.get("val"))), "")
-        require(not short, "integers must have 32 or 64 bits", f"those of {short} have fewer", EAGERLY)
+        widened = next((str(node.target) for node in nodes if is_widened(node.meta.get("val"))), "")
+        require(not widened, "integers must have 8, 32 or 64 bits", f"those of {widened} have 16", EAGERLY)
         for k, value in enumerate(export.inputs):
             require_real(value, f"input {k}")
         self.types = [type_of(value, self.size) for value in export.inputs]
