@@ -18,7 +18,8 @@ from catgrad.types import Dtype, NdArrayType
 FLOATING = (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)
 WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)
 NUMERIC = (*FLOATING, *WHOLE)
-DTYPES = (*NUMERIC, Dtype.bool)
+BYTES = (Dtype.uint8, Dtype.int8)
+DTYPES = (*NUMERIC, *BYTES, Dtype.bool)
 SIZES = (2, 1, 3, 0, 4, 1, 5)
 """Sizes of axes: loops have zero, one, or a few iterations."""
 LARGE = (17, 33, 64)
@@ -151,6 +152,8 @@ def fitted(x: Var, type: NdArrayType) -> Var:
 
 
 def _total(x: Var, axes: Any) -> Var:
+    if x.dtype in BYTES:
+        return ops.cast(ops.sum(ops.cast(x, Dtype.int32), axes), x.dtype)
     return ops.any(x, axes) if x.dtype is Dtype.bool else ops.sum(x, axes)
 
 

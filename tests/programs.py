@@ -81,9 +81,9 @@ def _array(draw: Any, type: NdArrayType) -> Array:
     if type.dtype is Dtype.bool:
         return rng.integers(0, 2, type.shape).astype(bool)
     if not type.dtype.is_floating:
-        low = 0 if type.dtype is Dtype.uint32 else -4
-        array = np.asarray(rng.integers(low, 5, type.shape)).astype(type.dtype.numpy)
         limits = np.iinfo(type.dtype.numpy)
+        low = max(limits.min, -4)
+        array = np.asarray(rng.integers(low, 5, type.shape)).astype(type.dtype.numpy)
         return _planted(draw, rng, array, (limits.max, limits.min, limits.max - 1))
     kind = draw(st.sampled_from(("whole", "real")))
     drawn = rng.integers(-3, 4, type.shape) if kind == "whole" else rng.normal(size=type.shape)

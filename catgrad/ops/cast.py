@@ -62,7 +62,7 @@ class Cast(Op):
 
     @property
     def widens(self) -> bool:
-        """Return whether the result is exact: its dtype is of the same kind, and has all numbers of the other."""
+        """Return whether the result is exact: its dtype, of the same kind, has all numbers of the other."""
         floating = self.before.is_floating and self.after.is_floating
         whole = self.before.is_integer and self.after.is_integer
         if whole and self.before.limits.min < self.after.limits.min:

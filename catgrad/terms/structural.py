@@ -17,7 +17,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 def is_differentiable(type: NdArrayType) -> bool:
     """Return whether a wire of this type has a cotangent; booleans and integers of 8 bits have none."""
-    return type.dtype.is_numeric
+    return bool(type.dtype.is_numeric)
 
 
 class Copy(Op):

@@ -81,10 +81,11 @@ def test_programs_agree_with_the_reference(target, dtype):
 
 
 ARITHMETIC = {
-    "+": lambda x: x + x, "*": lambda x: x * 3, "-": operator.neg, "//": lambda x: x // x, "&": lambda x: x & x,
-    "**": lambda x: x**2, "sum": ops.sum, "max": ops.max, "argmax": ops.argmax, "cumsum": lambda x: ops.cumsum(x, 0),
-    "@": lambda x: x @ x, "sort": lambda x: ops.sort(x, 0),
-    "scatter": lambda x: ops.scatter_add(x, array([0, 1], Dtype.int32), 2), "iota": lambda x: ops.iota(2, x.dtype),
+    "+": lambda x: x + x, "*": lambda x: x * 3, "-": operator.neg, "//": lambda x: x // x,
+    "**": lambda x: x**2, "&": lambda x: x & x, "@": lambda x: x @ x, "sum": ops.sum, "max": ops.max,
+    "argmax": ops.argmax, "cumsum": lambda x: ops.cumsum(x, 0), "sort": lambda x: ops.sort(x, 0),
+    "scatter": lambda x: ops.scatter_add(x, array([0, 1], Dtype.int32), 2),
+    "iota": lambda x: ops.iota(2, x.dtype),
 }  # fmt: skip
 
 

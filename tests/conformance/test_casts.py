@@ -29,22 +29,7 @@ AWKWARD = {
     Dtype.uint32: [0, 1, 2**24 + 1, 2**31, 2**32 - 1],
     Dtype.int8: [0, 1, -1, 127, -128],
     Dtype.uint8: [0, 1, 127, 128, 255],
-    Dtype.float32: [
-        0.0,
-        -0.0,
-        0.5,
-        1.5,
-        -2.5,
-        -129.0,
-        255.9,
-        16777216.0,
-        3e9,
-        1e38,
-        -1e-45,
-        np.inf,
-        -np.inf,
-        np.nan,
-    ],
+    Dtype.float32: [0.0, -0.0, 0.5, 255.9, -129.5, 16777216.0, 3e9, 1e38, -1e-45, np.inf, -np.inf, np.nan],
     Dtype.float64: [0.0, -0.0, 0.1, 2.5, -2.5, 2**53 - 1.0, 3e9, 1e300, -5e-324, np.inf, -np.inf, np.nan],
 }
 """Casts of 16-bit dtypes are in test_16_bits."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from catgrad import Dtype
 from tests.differential import check_programs
+from tests.maker import BYTES
 from tests.programs import programs
 from tests.targets import LONG, SHARES, UNSHRUNK, cannot, on
 
@@ -18,8 +19,8 @@ TARGETS = {
     "javascript": 8, "wasm": 16, "webgpu": 8,
 }  # fmt: skip
 """Programs that are emitted together, by target: compiling a library is much slower than running it."""
-EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
-WITHOUT_64_BITS = (Dtype.float32, Dtype.int32, Dtype.uint32, Dtype.bool)
+EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, *BYTES, Dtype.bool, Dtype.int64)
+WITHOUT_64_BITS = (Dtype.float32, Dtype.int32, Dtype.uint32, *BYTES, Dtype.bool)
 DRAWN = {
     "scratch": {"symbolic": False, "dtypes": EXACT},
     "onnx": {"dtypes": (Dtype.float32, *EXACT)},

@@ -42,7 +42,8 @@ def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType
 
 
 def _stored(torch_dtype: Any) -> Dtype:
-    return stored_dtype(str(torch_dtype).removeprefix("torch.")) or dtype_from(torch_dtype)
+    name = str(torch_dtype).removeprefix("torch.")
+    return stored_dtype(name) if name in LEAST else dtype_from(torch_dtype)
 
 
 def default_float() -> Dtype:

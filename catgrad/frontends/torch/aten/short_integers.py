@@ -23,9 +23,9 @@ MOVING = (
 """Operations that store, move or cast elements; so do views."""
 
 
-def stored_dtype(name: str) -> Dtype | None:
-    """Return the dtype in which a term stores short integers of this name in PyTorch; None for others."""
-    return Dtype.__members__.get(name, Dtype.int32) if name in LEAST else None
+def stored_dtype(name: str) -> Dtype:
+    """Return the dtype in which a term stores integers that have this short dtype in PyTorch."""
+    return Dtype.__members__.get(name, Dtype.int32)
 
 
 def is_widened(tensor: Any) -> bool:
