@@ -119,7 +119,7 @@ def single_indices() -> list[Program]:
         x = np.arange(4).astype(dtype.numpy)
         index, none = np.asarray(2, whole.numpy), np.zeros(0, whole.numpy)
         made += [program(ops.gather, each, i) for each in (x, x.reshape(4, 1)) for i in (index, none)]
-        if dtype is not Dtype.bool:
+        if dtype.is_numeric:
             rows = lambda x, i: ops.scatter_add(x, i, 3)
             made += [program(rows, x, index), program(rows, x[0], index), program(rows, x[:0], none)]
     return made

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cpu.workloads import chosen
-from catgrad import Dtype, NdArrayType, Task, layers, mse, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, layers, mse, optimisers
 from catgrad.naming import common, summary
 from catgrad.printing.dialect import Literal, Text
 from catgrad.targets import get_backend
@@ -92,6 +92,18 @@ def test_kernels_get_sizes_then_what_they_read_then_what_they_write():
         places = [next(n for n, begin in enumerate(order) if each.startswith(begin)) for each in arrays]
         assert places == sorted(places), words
         assert words[: len(arrays)] == arrays, words
+
+
+def test_variables_of_a_thread_have_distinct_names():
+    """A block computes an image, and its threads count channels, rows and columns."""
+    batch, B = Dim("batch"), NdArrayType((256,))
+    A = NdArrayType((batch, 1, 8, 8))
+    model = layers.conv(A, 4, size=3, padding=1) >> layers.flatten(NdArrayType((batch, 4, 8, 8)))
+    task = Task(model >> layers.dense(NdArrayType((batch,)), B, NdArrayType((3,))), optimisers.sgd(0.1), mse)
+    texts = [text.partition("\n}\n")[0] for text in emit(task, "cuda").source.split("__global__")[1:]]
+    declared = [re.findall(r"^    const int (\w+) = ", text, re.MULTILINE) for text in texts]
+    assert any(len(names) > 3 for names in declared)
+    assert all(len(names) == len({*names}) for names in declared)
 
 
 LONG_NAMED = {"digits": digits.cnn, "lenet": lambda: chosen("lenet")[0].task} | {
