@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from catgrad.formats.gguf import FULL_NAME, file_name
 from catgrad.programs.ports import Role
-from catgrad.terms.state import LEARNING_RATE
 
 from ..kernels.structs import Member
 
@@ -18,7 +17,7 @@ def groups(tables: Members) -> list[tuple[bool, list[str]]]:
     places: dict[str, list[str]] = {}
     for role, members in tables.items():
         for slot, identifier, _, _ in members:
-            is_rate = role is Role.STATE and slot.name.startswith(LEARNING_RATE)
+            is_rate = role is Role.STATE and slot.is_learning_rate
             places.setdefault(slot.name if is_rate else role, []).append(f"{role}.{identifier}")
     return [(name == Role.PARAMETER, group) for name, group in places.items()]
 

@@ -124,6 +124,11 @@ LEARNING_RATE = "learning_rate"
 """The name of a learning rate that can be set, unless its schedule names it."""
 
 
+def is_learning_rate(name: str) -> bool:
+    """Tell a learning rate by its name: several are numbered, as in `learning_rate_2`."""
+    return name.startswith(LEARNING_RATE)
+
+
 def learning_rate(initial: float, name: str = LEARNING_RATE) -> RunNumber:
     """Return the learning rate as a scalar of the run."""
     return RunNumber(name, NdArrayType((), Dtype.float64), Filled(initial))
@@ -143,6 +148,11 @@ class Slot:
 
     def __post_init__(self) -> None:
         require_name_of_array(self.name)
+
+    @property
+    def is_learning_rate(self) -> bool:
+        """Tell whether a user may set this number of the state to train faster or slower."""
+        return is_learning_rate(self.name)
 
 
 def slot(kept: Persistent) -> Slot:

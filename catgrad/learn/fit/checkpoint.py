@@ -13,7 +13,7 @@ from catgrad.errors import OptionError, ShapeError, unknown
 from catgrad.formats import weights
 from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
-from catgrad.terms.state import LEARNING_RATE
+from catgrad.terms.state import is_learning_rate
 from catgrad.types import as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
@@ -79,7 +79,7 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
     types |= {alias: types[name] for alias, name in (aliases or {}).items()}
     found = _without_aliases(weights.read(path, types), aliases or {}, path)
     there = {
-        table: {n: a for n, a in arrays.items() if n in found or not n.startswith(LEARNING_RATE)}
+        table: {n: a for n, a in arrays.items() if n in found or not is_learning_rate(n)}
         for table, arrays in tables(learner).items()
         if table == "parameters" or any(name in found for name in arrays)
     }
