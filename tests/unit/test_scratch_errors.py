@@ -195,6 +195,17 @@ def test_invalid_learning_rates(vm, rate):
 
 
 @on_machines
+def test_each_of_several_learning_rates_is_checked(vm):
+    rates = optimisers.grouped(lambda p: sgd(0.3) if p.type.rank > 1 else sgd(0.1))
+    one = Sprite(emit(mlp(rates), "scratch", vm=vm), vm)
+    one.give("step", *examples(mlp(), 1, 0))
+    one.machine.set_variable("learning rate 2", 0)
+    one.machine.call("train step")
+    error = one.machine.variable("error")
+    assert error == "learning rate 2 must be a number other than 0: set it for example to 0.1"
+
+
+@on_machines
 @pytest.mark.parametrize("great", [1e200, 1e308])
 def test_a_loss_that_is_not_finite_changes_no_weight(vm, great):
     one = sprite("mlp", vm)
