@@ -15,6 +15,8 @@ from catgrad.terms.op import INPUTS, OUTPUTS
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array
 
+__all__ = ["elu", "gelu", "gelu_tanh", "leaky_relu", "relu", "sigmoid", "silu", "softplus"]
+
 
 class Sigmoid(FloatMap):
     """Logistic function: y = 1 / (1 + e⁻ˣ), for floating T.

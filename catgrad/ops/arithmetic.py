@@ -12,6 +12,11 @@ from catgrad.terms.op import INPUTS, NOTHING, Saves
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array
 
+__all__ = [
+    "absolute", "add", "divide", "floor", "maximum", "minimum", "multiply", "negate", "reciprocal",
+    "round", "sign", "square", "subtract",
+]  # fmt: skip
+
 
 class Add(ScalarMap, symbol="+"):
     """Sum: z = x + y.

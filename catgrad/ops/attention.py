@@ -19,6 +19,8 @@ from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, part
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["attention"]
+
 
 class Attention(Op):
     """Scaled dot-product attention: y = softmax(q kᵀ / √d) v, for floating T.

@@ -18,6 +18,8 @@ from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Assume, Constant, part
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["batch_norm"]
+
 
 class BatchNorm(Op):
     """Batch normalisation: y = (x - μ) / √(σ² + ε), with mean and variance of each channel in the batch.

@@ -12,6 +12,8 @@ from catgrad.ops.transcendental import exp, rsqrt
 from catgrad.terms.structural import Constant
 from catgrad.types import Array
 
+__all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"]
+
 I0_SMALL = (
     0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
     0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576,

@@ -13,6 +13,8 @@ from catgrad.terms.op import NOTHING, SYMBOLS
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, Dtype
 
+__all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"]
+
 
 class BitMap(IntegerMap, register=False):
     """(T, …) -> T for integer T, bit by bit."""

@@ -15,6 +15,8 @@ from catgrad.terms.op import INPUTS, Examples
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["clamp", "fmod"]
+
 
 class Clamp(FloatMap):
     """The nearest number of an interval: y = min(max(x, low), high), for floating T; NaN stays.

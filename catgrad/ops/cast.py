@@ -11,6 +11,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["cast"]
+
 
 class Cast(Op):
     """The same numbers in another dtype: y = x, rounded to nearest.

@@ -11,6 +11,11 @@ from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, floating, same
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = [
+    "equal", "greater", "greater_equal", "is_finite", "is_nan", "less", "less_equal", "not_equal",
+    "select",
+]  # fmt: skip
+
 
 class Comparison(Op, register=False):
     """A relation between two arrays, element by element: (T, T) -> bool. It has gradient 0."""

@@ -12,6 +12,8 @@ from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.terms.op import INPUTS, SYMBOLS, Examples, Op, Types
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["contract", "matmul"]
+
 Axes = tuple[int, ...]
 
 

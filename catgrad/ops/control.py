@@ -18,6 +18,8 @@ from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["checkpoint", "cond", "repeat", "scan"]
+
 
 class Cond(HigherOrder):
     """Branch: y = then(x) if the condition holds, else otherwise(x).

@@ -21,6 +21,8 @@ from catgrad.ops.window import Fold
 from catgrad.terms.op import Examples, Types, floating
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["conv", "conv_transpose"]
+
 MOST_WORK = 1.25
 """The most multiplications of a transposed convolution as a convolution, relative to its own."""
 

@@ -11,6 +11,8 @@ from catgrad.ops.shape import normalised
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["cumsum"]
+
 
 class CumSum(Op):
     """Cumulative sum along an axis: yᵢ = Σⱼ xⱼ over j ≤ i, or over j ≥ i if it runs backwards.

@@ -23,6 +23,8 @@ from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["grad", "hvp", "jvp", "vjp"]
+
 
 class VectorJacobian(HigherOrder):
     """Reverse derivative of a block at a point, by its arguments at `positions`: x′ = y′ J(x).

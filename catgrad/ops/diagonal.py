@@ -13,6 +13,8 @@ from catgrad.ops.shape import expand_dims, reshape
 from catgrad.ops.slices import pad, slice
 from catgrad.terms.structural import zeros_like
 
+__all__ = ["diagonal", "diagonal_matrix", "lower", "upper", "with_diagonal"]
+
 
 def diagonal(x: Any, offset: int = 0) -> Any:
     """Return a diagonal of the last two axes: y[…, i] = x[…, i, i + offset].

@@ -14,6 +14,8 @@ from catgrad.ops.transcendental import log
 from catgrad.terms.structural import Constant
 from catgrad.types import Array
 
+__all__ = ["binary_cross_entropy", "entropy"]
+
 LEAST_LOGARITHM = -100.0
 """The logarithm that cross entropy reads for that of 0. Source: torch.nn.BCELoss"""
 LEAST_VARIANCE = float(np.float32(1e-12))

@@ -15,6 +15,8 @@ from catgrad.terms.op import OUTPUTS
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array
 
+__all__ = ["erfc", "erfcx", "erfinv", "normal_quantile"]
+
 ERFCX = (
     1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
     -0.026658668435305753, 0.009074997670705265, -0.002413163540417608, 0.0004907758365258086,

@@ -16,6 +16,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["argmax", "argmin", "iota", "max", "min"]
+
 
 class PlaceOfExtremum(Op, register=False):
     """T[shape] -> i64[shape without axis] for numeric T: a position along the axis. It has gradient 0."""

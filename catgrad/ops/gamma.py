@@ -21,6 +21,8 @@ from catgrad.terms.op import Examples
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["digamma", "log_gamma", "polygamma"]
+
 LGAMMA = (
     0.41418612492156676, 0.16322170068760064, -0.008658972394126285, 0.0006727515726001485,
     -6.139556963628233e-05, 6.110065797003576e-06, -6.410003033826223e-07, 6.962242692768951e-08,

@@ -12,6 +12,8 @@ from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["gather", "scatter_add"]
+
 WHOLE = (Dtype.int32, Dtype.int64)
 
 

@@ -14,6 +14,8 @@ from catgrad.ops.transcendental import exp, expm1, log, log1p, rsqrt, sqrt
 from catgrad.terms.structural import Constant
 from catgrad.types import Array
 
+__all__ = ["arcosh", "arsinh", "artanh", "cosh", "sinh"]
+
 LARGE = 1e6
 """The least number for which √(x² + 1) and √(x² - 1) are read as x."""
 

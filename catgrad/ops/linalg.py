@@ -22,6 +22,8 @@ from catgrad.terms.op import INPUTS, OUTPUTS, Examples, Op, Saves, Types, floati
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["cholesky", "determinant", "inverse", "log_determinant", "solve", "solve_triangular"]
+
 
 class SquareOp(Op, register=False):
     """An operation on square matrices, the last two axes of its first array, for floating T."""

@@ -14,6 +14,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["array"]
+
 MAX_LITERAL_ELEMENTS = 1000
 """The maximum size of an array literal in a model, as it is part of the emitted text."""
 

@@ -15,6 +15,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["all", "any", "logical_and", "logical_not", "logical_or"]
+
 
 class Connective(Op, register=False):
     """(bool, …) -> bool, element by element."""

@@ -18,6 +18,8 @@ from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import part, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["affine_layer_norm", "group_norm", "layer_norm", "rms_norm"]
+
 SCALES = {Dtype.float64: (2.0**-560, 2.0**-500)}
 """Factors by dtype that make numbers small enough to square, and addends that make their squares normal."""
 

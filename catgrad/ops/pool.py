@@ -19,6 +19,8 @@ from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["avg_pool", "global_avg_pool", "max_pool"]
+
 
 class Pool(Op, register=False):
     """T[N, C, …] -> T[N, C, …] for floating T: one number for each window of the padded array."""

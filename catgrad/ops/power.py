@@ -16,6 +16,8 @@ from catgrad.terms.op import SYMBOLS, Saves
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array
 
+__all__ = ["power"]
+
 
 class Power(FloatMap):
     """Power: z = xʸ, for floating T.

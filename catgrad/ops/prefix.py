@@ -23,6 +23,8 @@ from catgrad.ops.transcendental import exp, log1p
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
 from catgrad.types import Array
 
+__all__ = ["cummax", "cummin", "cumprod", "logaddexp", "logcumsumexp", "prod"]
+
 
 class LogAddExp(SpecialMap):
     """Logarithm of a sum of two exponentials: z = ln(eˣ + eʸ), for floating T.

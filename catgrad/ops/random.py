@@ -22,6 +22,8 @@ from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, Named, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["random_bits", "random_normal", "random_uniform"]
+
 KEY, STREAM = NdArrayType((), Dtype.int64), NdArrayType((), Dtype.uint32)
 LOW, WIDE = np.uint64(0xFFFFFFFF), np.uint64(32)
 OPTIONAL = (7, (KEY, KEY, KEY)), (None, (KEY, KEY, STREAM)), (None, (KEY, KEY, KEY, STREAM))

@@ -13,6 +13,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types, floating, numeric
 from catgrad.terms.structural import Constant, NumberOf
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["broadcast", "mean", "number_of", "sum"]
+
 
 class Broadcast(Op):
     """Broadcast: `axes` of the output are new, the others are those of the input.

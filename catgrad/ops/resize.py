@@ -13,6 +13,8 @@ from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import Axes, reshape
 from catgrad.ops.slices import concat, slice
 
+__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "upsample_nearest"]
+
 
 def adaptive_avg_pool(x: Any, size: int | Axes) -> Any:
     """Adaptive average pooling: the means of `size` bins along each spatial axis of x : [N, C, …].

@@ -19,6 +19,8 @@ from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["rotary"]
+
 
 class Rotary(Op):
     """Rotation of the pair i of features at position p by the angle p · base^(-2i / d), for floating T.

@@ -14,6 +14,8 @@ from catgrad.ops.take import scatter_add_along_axis, take_along_axis
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Dtype, NdArrayType
 
+__all__ = ["put", "put_along_axis"]
+
 
 def put(x: Any, index: Any, rows: Any) -> Any:
     """Replace rows of x: y[index[i]] = rows[i], for the last i of each index; other rows are those of x.

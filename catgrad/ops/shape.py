@@ -13,6 +13,8 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["expand_dims", "permute", "reshape", "squeeze", "transpose"]
+
 Shape = tuple[Size, ...]
 Axes = tuple[int, ...]
 

@@ -17,6 +17,8 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Assume, Constant
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["concat", "flip", "pad", "slice", "split", "stack"]
+
 
 class Slice(Op):
     """A block of an array: y = x[starts : starts + sizes], along every axis.

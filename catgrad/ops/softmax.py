@@ -18,6 +18,8 @@ from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import part, zeros_like
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
 
 class AlongAxis(Op, register=False):
     """T -> T for floating T, along one axis."""

@@ -14,6 +14,8 @@ from catgrad.terms.op import Examples, Op, Types, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["argsort", "sort", "top_k"]
+
 
 class ArgSort(Op):
     """Argsort: the indices that sort the elements along an axis, ascending or descending.

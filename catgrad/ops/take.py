@@ -14,6 +14,8 @@ from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["scatter_add_along_axis", "take", "take_along_axis"]
+
 
 class TakeAlongAxis(Op):
     """Elements by their indices along an axis: y[…, i, …] = x[…, index[…, i, …], …].

@@ -12,6 +12,8 @@ from catgrad.ops.scalar import FloatMap
 from catgrad.terms.op import INPUTS, OUTPUTS
 from catgrad.types import Array
 
+__all__ = ["cos", "erf", "exp", "expm1", "log", "log1p", "rsqrt", "sin", "sqrt", "tanh"]
+
 
 class Exp(FloatMap):
     """Exponential: y = eˣ, for floating T.

@@ -15,6 +15,8 @@ from catgrad.ops.transcendental import rsqrt, sqrt
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
 from catgrad.types import Array
 
+__all__ = ["arccos", "arcsin", "arctan", "arctan2"]
+
 NUMERATOR = (
     -64.85021904942025,
     -122.88666844901361,

@@ -10,6 +10,8 @@ from catgrad.terms.op import NOTHING, Examples, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
+__all__ = ["floor_divide", "remainder"]
+
 
 class IntegerMap(ScalarMap, register=False):
     """(T, T) -> T for integer T, element by element."""

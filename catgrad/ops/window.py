@@ -12,6 +12,8 @@ from catgrad.ops.shape import Axes, Shape, require_shape
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.types import Array, NdArrayType
 
+__all__ = ["window"]
+
 
 class Sliding(Op, register=False):
     """Base class of Window and Fold: windows of `sizes` along `axes` of an array of this shape."""
