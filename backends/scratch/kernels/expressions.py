@@ -11,7 +11,7 @@ from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
 from .inductions import Inductions
-from .spelling import ZEROS, of_operation
+from .spelling import of_operation, of_product
 from .texts import Expression, reporters
 
 ARITHMETIC = frozenset(
@@ -19,8 +19,8 @@ ARITHMETIC = frozenset(
 )
 """Operations of blocks that read NaN as 0."""
 
-CHOICES = frozenset({"Select", "Maximum"})
-"""Operations that are printed as one product if an operand is 0."""
+CHOICES = {"Select": ("chosen", "not_chosen"), "Maximum": ("positive", "positive")}
+"""Macros of operations that are one product if the last operand is 0, or the one before."""
 
 
 class Expressions:
@@ -83,10 +83,11 @@ class Expressions:
 
     def _guarded(self, scalar: Masked) -> str:
         conditions = [self._within(c) for c in scalar.conditions]
-        inside, outside = (self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside))
+        inside, outside = self._operand(scalar.inside, "Multiply", 1), ""
         decided = len(conditions) - 1 + sum(map(reporters, conditions))
         count = decided + 1 + reporters(inside)
-        if outside not in ZEROS:
+        if not _is_number_0(scalar.outside):
+            outside = self._operand(scalar.outside, "Multiply", 1)
             count += decided + 3 + reporters(outside)
         return Expression(self._call("guarded", conditions, inside, outside), count)
 
@@ -97,8 +98,14 @@ class Expressions:
 
     def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
         texts = [self._operand(operand, op.macro, position) for position, operand in enumerate(operands)]
+        strength = self.dialect.strength(op)
+        if op.macro in CHOICES and any(map(_is_number_0, operands[-2:])):
+            at = -1 if _is_number_0(operands[-1]) else -2
+            macro = CHOICES[op.macro][-1 - at]
+            del texts[at]
+            return Expression(self._call(macro, *texts), of_product(macro, texts)), strength
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        return Expression(text, of_operation(op, dtype, texts)), self.dialect.strength(op)
+        return Expression(text, of_operation(op, dtype, texts)), strength
 
     def _operand(self, scalar: Scalar, name: str, position: int) -> str:
         text, strength = self._text(scalar, reader=name)
@@ -114,6 +121,11 @@ class Expressions:
 
     def _call(self, macro: str, *arguments: Any) -> str:
         return self.dialect.macros[macro](*arguments)
+
+
+def _is_number_0(scalar: Scalar) -> bool:
+    """Tell whether it is printed as 0; a truth value is not."""
+    return is_zero(scalar) and scalar.dtype is not Dtype.bool
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:

@@ -30,8 +30,8 @@ WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "Sh
 WRAPS = {Dtype.int32: 3, Dtype.uint32: 1, Dtype.int8: 3, Dtype.uint8: 1}
 """Reporters that bring a number back into the range of a dtype; float64 holds no 64 bits."""
 
-ZEROS = ("0", "0.0")
-"""Operands for which a choice is printed as one product."""
+PRODUCTS = {"positive": (2, 2), "chosen": (1, 1, 1), "not_chosen": (2, 1, 1)}
+"""The same of macros of choices between an operand and 0."""
 
 
 def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
@@ -42,7 +42,12 @@ def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
     if name == "Cast":
         own = (2 if dtype is Dtype.bool else 1) if Dtype.bool in (dtype, op.before) else WRAPS.get(dtype, 0)
         return (0 if dtype is op.before else own) + reporters(operands[0])
-    return _of(_choice(name, operands) or counts(name, dtype), operands) + _wrap(name, dtype)
+    return _of(counts(name, dtype), operands) + _wrap(name, dtype)
+
+
+def of_product(macro: str, operands: Sequence[str]) -> int:
+    """Count the reporters of a choice between an operand and 0."""
+    return _of(PRODUCTS[macro], operands)
 
 
 def of_sum(dtype: Dtype, *operands: str) -> int:
@@ -65,13 +70,3 @@ def counts(name: str, dtype: Dtype) -> Sequence[int]:
 
 def _wrap(name: str, dtype: Dtype) -> int:
     return WRAPS.get(dtype, 0) if name in WRAPPED or (name, dtype) == ("Abs", Dtype.int32) else 0
-
-
-def _choice(name: str, operands: Sequence[str]) -> Sequence[int] | None:
-    """Return the counts of a choice between an operand and 0, which is printed as a product."""
-    if name not in ("Maximum", "Select"):
-        return None
-    *condition, x, y = operands
-    if not condition:
-        return (2, 2, 0) if y in ZEROS else (2, 0, 2) if x in ZEROS else None
-    return (1, 1, 1, 0) if y in ZEROS else (2, 1, 0, 1) if x in ZEROS else None
