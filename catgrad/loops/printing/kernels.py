@@ -338,16 +338,12 @@ class KernelPrinter:
 
     def _numbered(self, team: Loop, around: Around) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""
-        digits, top = list[Digit](), replace(around, depth=0)
+        digits: list[Digit] = []
         for variables in dict.fromkeys(numberings(team.body, around.threads, self._owned)):
             self.numberings.add(variables)
             for variable in variables:
-<<<<<<< HEAD
-                self._counted(variable, top)
-=======
                 stem = "digit" if variable.name == "i" else variable.name
                 self.expressions.variables[variable] = self.namer.fresh(stem)
->>>>>>> cb5874f1 (Name the digits of a thread's number apart)
             digits += self._digits(Text("thread"), variables, [self._count(v) for v in variables])[1]
         return [Numbered(tuple(digits), around.team)] if digits else []
 
