@@ -50,8 +50,8 @@ def replay(
 
     `optimizer` is one of `torch.optim` for the parameters of the module, or several, `loss` a function of
     tensors (outputs…, targets…), `scheduler` one of the optimiser, or several; a learner of `compile_module`
-    knows them, and whether it trains in evaluation mode (`train=False`). Copies are trained: module,
-    optimiser, scheduler and learner remain as they are.
+    knows them, its averaged model, and whether it trains in evaluation mode (`train=False`). Copies are
+    trained: module, optimiser, scheduler and learner remain as they are.
 
     Raises: OptionError if something is not known, the learner is not one of the module, or it draws random
             numbers, which differ from PyTorch's
@@ -65,7 +65,11 @@ def replay(
     _check(module, learner, optimizer, loss)
     chosen = _chosen(batches, steps)
     count = len(learner.imported.inputs) if hasattr(learner, "imported") else _arguments(module)
-    sides = [Peer(module, learner, optimizer, loss, train, is_wide, scheduler) for is_wide in (False, True)]
+    averaged = getattr(learner, "averaged", None)
+    sides = [
+        Peer(module, learner, optimizer, loss, train, is_wide, scheduler, averaged)
+        for is_wide in (False, True)
+    ]
     name = learner.artifact.backend.name if hasattr(learner, "artifact") else type(learner).__module__
     saved = deepcopy(tables(learner))
     found: list[StepComparison] = []

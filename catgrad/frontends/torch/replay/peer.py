@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.frontends.torch import averages
 from catgrad.frontends.torch.training import criteria, optimisers
 from catgrad.learn.optimiser import Optimiser
+from catgrad.terms.state import STEP
 from catgrad.types import Array, as_numpy
 
 Moment = dict[tuple[str, str], Array]
@@ -18,7 +20,7 @@ Moment = dict[tuple[str, str], Array]
 
 
 class Peer:
-    """Copies of a module, optimisers and schedulers, that train by PyTorch; `is_wide` in float64."""
+    """Copies of a module, its average, optimisers and schedulers, that PyTorch trains; `is_wide` in float64."""
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class Peer:
         train: bool,
         is_wide: bool,
         scheduler: Any = None,
+        averaged: Any = None,
     ) -> None:
         names = set(learner.parameters)
         if isinstance(optimizer, Optimiser):
@@ -39,6 +42,9 @@ class Peer:
             every = module, optimisers.several(optimizer), optimisers.several(scheduler)
             trained = deepcopy(every, _results_of(module))
         self.module, self.optimizers, self.schedulers = trained
+        self.averaged: Any = None if averaged is None else deepcopy(averaged, _results_of(averaged.module))
+        self.evaluated = self.module if self.averaged is None else self.averaged.module
+        self.steps = int(learner.state.get(STEP.name, 0))
         for name, parameter in self.module.named_parameters():
             parameter.requires_grad_(name in names)
         self.loss = criteria.counterpart(deepcopy(loss))
@@ -47,7 +53,7 @@ class Peer:
             self._widen()
 
     def _widen(self) -> None:
-        for each in (self.module, self.loss):
+        for each in (self.module, self.loss, self.evaluated):
             if hasattr(each, "double"):
                 each.double()
         for state in (state for each in self.optimizers for state in each.state.values()):
@@ -79,16 +85,19 @@ class Peer:
             warnings.simplefilter("ignore", UserWarning)
             for each in self.schedulers:
                 each.step()
+        self.steps += 1
+        if self.averaged is not None:
+            averages.update(self.averaged, self.module, self.steps)
         return {("loss", "loss"): copied(value), **moment}
 
     def _predicted(self, inputs: Sequence[Any], device: Any) -> Moment:
         import torch
 
-        modes = [(each, each.training) for each in self.module.modules()]
-        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
-        self.module.eval()
+        modes = [(each, each.training) for each in self.evaluated.modules()]
+        kept = [(buffer, buffer.clone()) for buffer in self.evaluated.buffers()]
+        self.evaluated.eval()
         with torch.enable_grad():
-            outputs = _leaves(self.module(*(self._tensor(x, device) for x in inputs)))
+            outputs = _leaves(self.evaluated(*(self._tensor(x, device) for x in inputs)))
             for buffer, value in kept:  # a prediction keeps no change
                 buffer.copy_(value)
         for each, mode in modes:
@@ -96,7 +105,7 @@ class Peer:
         return named_outputs(outputs)
 
     def _tables(self) -> Moment:
-        named = {"parameters": self.module.named_parameters(), "buffers": self.module.named_buffers()}
+        named = {"parameters": self.evaluated.named_parameters(), "buffers": self.module.named_buffers()}
         return {(table, name): copied(x) for table, arrays in named.items() for name, x in arrays}
 
     def _tensor(self, array: Any, device: Any = None) -> Any:

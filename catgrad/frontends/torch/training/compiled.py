@@ -14,6 +14,7 @@ import numpy as np
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
 from catgrad.errors import CatgradError, CatgradWarning, OptionError
+from catgrad.frontends.torch.averages import require_leads, with_averages
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.registry import FIX
 from catgrad.frontends.torch.replay.comparison import replay
@@ -36,7 +37,7 @@ class ModuleLearner:
     """A learner of a module, and its arrays as a state_dict of the module.
 
     It has the attributes of the target's learner; `artifact` is what was emitted, `imported` the term.
-    `optimizer`, `criterion` and `scheduler` are those that the module was compiled with.
+    `optimizer`, `criterion`, `scheduler` and `averaged` are those that the module was compiled with.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class ModuleLearner:
         optimizer: Any,
         criterion: Any,
         scheduler: Any = None,
+        averaged: Any = None,
     ) -> None:
         # Not through __setattr__, which sets the tables of the learner.
         vars(self).update(learner=learner, module=module, imported=imported, artifact=artifact)
-        vars(self).update(optimizer=optimizer, criterion=criterion, scheduler=scheduler)
+        vars(self).update(optimizer=optimizer, criterion=criterion, scheduler=scheduler, averaged=averaged)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["learner"], name)
@@ -74,6 +76,7 @@ class ModuleLearner:
             self.optimizer,
             self.criterion,
             self.scheduler,
+            self.averaged,
         )
 
     def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
@@ -109,6 +112,7 @@ def compile_module(
     functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
+    averaged: Any = None,
     dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -121,14 +125,15 @@ def compile_module(
 
     `example_inputs` is a tensor, or a tuple of tensors. `optimizer` is one of `catgrad.optimisers`, or an
     instance of `torch.optim`, or several, whose groups, hyperparameters and state are continued. `scheduler`
-    is that of the learning rate, or several; it makes one step for each step of the learner. `loss` is one of
-    `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
-    examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
-    all inputs is symbolic, so that any batch can be trained on, or fixed, with a CatgradWarning, for a module
-    that fixes it; `dynamic` names more, those of `targets` too, or `()` fixes all, for targets that need it.
-    `train=False` imports evaluation mode. Parameters whose names match none of `trainable`, patterns as in a
-    shell, are constants. `functions` are those to emit, as for `emit`; by default those that learners call.
-    `options` are those of the target.
+    is that of the learning rate, or several; it makes one step for each step of the learner. `averaged` is an
+    `AveragedModel` of the module, or timm's `ModelEmaV2` or `ModelEmaV3`, which is updated in each step, and
+    whose weights are those of the learner. `loss` is one of `catgrad.losses`, a loss module of PyTorch, or a
+    function of tensors (outputs…, targets…); `targets` are examples of its targets where they are neither
+    like the outputs nor numbers of classes. The first axis of all inputs is symbolic, so that any batch can
+    be trained on, or fixed, with a CatgradWarning, for a module that fixes it; `dynamic` names more, those of
+    `targets` too, or `()` fixes all, for targets that need it. `train=False` imports evaluation mode.
+    Parameters whose names match none of `trainable`, patterns as in a shell, are constants. `functions` are
+    those to emit, as for `emit`; by default those that learners call. `options` are those of the target.
 
         learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
         loss = learner.step(x, labels)
@@ -141,9 +146,11 @@ def compile_module(
     """
     imported, artifact = emit_module(
         module, example_inputs, optimizer, loss, target, LEARNER, functions, scheduler=scheduler,
-        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
+        averaged=averaged, dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
+        **options,
     )  # fmt: skip
-    return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss, scheduler)
+    learner = learner_of(artifact, seed)
+    return ModuleLearner(learner, module, imported, artifact, optimizer, loss, scheduler, averaged)
 
 
 def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
@@ -168,6 +175,7 @@ def emit_module(
     functions: Iterable[str] | None = None,
     *,
     scheduler: Any = None,
+    averaged: Any = None,
     dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -180,7 +188,7 @@ def emit_module(
     Raises: as `compile_module`
     """
     imported, task, state = module_task(
-        module, example_inputs, optimizer, loss, scheduler=scheduler,
+        module, example_inputs, optimizer, loss, scheduler=scheduler, averaged=averaged,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
     )  # fmt: skip
     artifact = emit_by_default(default, task, target, functions, **options)
@@ -197,6 +205,7 @@ def module_task(
     loss: Any,
     *,
     scheduler: Any = None,
+    averaged: Any = None,
     dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -208,7 +217,7 @@ def module_task(
     Raises: as `compile_module`
     """
     task = partial(
-        _task, module, example_inputs, optimizer, loss, scheduler, train, trainable, targets, name
+        _task, module, example_inputs, optimizer, loss, scheduler, averaged, train, trainable, targets, name
     )  # fmt: skip
     if dynamic is not None:
         return task(dynamic)
@@ -228,6 +237,7 @@ def _task(
     optimizer: Any,
     loss: Any,
     scheduler: Any,
+    averaged: Any,
     train: bool,
     trainable: str | Sequence[str],
     targets: Any,
@@ -238,9 +248,14 @@ def _task(
     dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
     imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
     optimiser, state = continued(optimizer, scheduler, module, imported.parameters)
+    if averaged is not None:
+        optimiser, state = with_averages(optimiser, state, averaged, optimizer, module, imported)
     types = target_types(imported, inputs, targets, of_targets)
     function, labels = criterion(loss, tuple(imported.model.target.table), types)
-    return imported, imported.task(optimiser, function, labels), state
+    task = imported.task(optimiser, function, labels)
+    if averaged is not None:
+        require_leads(task, state)
+    return imported, task, state
 
 
 def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str]) -> dict[str, Any]:

@@ -15,8 +15,9 @@ WITHOUT_MEANING = {
 }  # fmt: skip
 """Names that are in every class, or come from annotations."""
 
-WRAPPERS = {"torch.optim.optimizer", "torch.optim.lr_scheduler"}
-"""Modules that wrap the step of an optimiser in place, to profile it and to see that it is called."""
+WRAPPERS = {"torch.optim.optimizer", "torch.optim.lr_scheduler", "torch.utils._contextlib"}
+"""Modules that wrap functions: steps, to profile them and to see that they are called, and those that run
+without gradients."""
 
 
 def known_class(one: Any, paths: Iterable[str], what: str, advice: str) -> str:
@@ -61,10 +62,10 @@ def _overrides(definitions: Any, name: str, base: type) -> bool:
     is_data = not callable(inherited) and not isinstance(inherited, property)
     if name in WITHOUT_MEANING or not hasattr(base, name) or (is_data and not callable(own)):
         return False
-    return _unwrapped(own) is not _unwrapped(inherited)
+    return unwrapped(own) is not unwrapped(inherited)
 
 
-def _unwrapped(function: Any) -> Any:
+def unwrapped(function: Any) -> Any:
     """Remove the wrappers of PyTorch's own; those of a user may do anything."""
     while hasattr(function, "__wrapped__") and function.__globals__["__name__"] in WRAPPERS:
         function = function.__wrapped__
