@@ -8,6 +8,7 @@ CatgradError
 ├── OptionError (ValueError)      an attribute or option outside its range
 ├── TextError (ValueError)        a text that is not a program of its language
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
+│   └── FixedSize                 … or a module that fixes the size of a symbolic axis
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
 ├── NotEmitted (AttributeError)   a function of a task that was not emitted
 ├── DivergenceError (ArithmeticError)     a training whose loss is not finite
@@ -101,6 +102,21 @@ class TextError(CatgradError, ValueError):
 
 class UnsupportedOp(CatgradError, NotImplementedError):
     """A target cannot print an operation, and the operation has no body to expand."""
+
+
+class FixedSize(UnsupportedOp):
+    """A module fixes the size of a symbolic axis, so it can be imported with that axis fixed."""
+
+    def __init__(
+        self,
+        must: str,
+        found: str,
+        do: str = "leave it out of `dynamic`, or rewrite that line",
+        *,
+        subject: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(must, found, do, subject=subject, where=where)
 
 
 class UnknownName(CatgradError, LookupError):

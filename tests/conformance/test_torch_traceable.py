@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import compile_module
-from catgrad.errors import CatgradWarning, UnsupportedOp
+from catgrad.errors import CatgradWarning, FixedSize, UnsupportedOp
 from catgrad.frontends.torch import from_torch
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
@@ -29,6 +29,21 @@ class Fixing(nn.Module):
 
 def learner_of(module, x, **options):
     return compile_module(module, x, torch.optim.SGD(module.parameters(), 0.1), nn.MSELoss(), **options)
+
+
+FIXING = {
+    "the number of rows": lambda x: x + torch.arange(len(x))[:, None],
+    "an axis of any size": lambda x: x.squeeze(0),
+    "half the rows": lambda x: x[: x.shape[0] // 2],
+}
+
+
+@pytest.mark.parametrize("name", FIXING)
+def test_a_module_that_fixes_its_batch_is_refused_by_a_type_of_its_own(name):
+    module, x = Function(FIXING[name]), torch.randn(5, 4)
+    with pytest.raises(FixedSize):
+        from_torch(module, x, dynamic=("batch",))
+    assert from_torch(module, x).inputs
 
 
 def test_a_module_that_fixes_its_batch_is_compiled_for_that_of_the_examples_with_a_warning():

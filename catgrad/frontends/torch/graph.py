@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.dims import Size
-from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
+from catgrad.errors import CatgradError, FixedSize, ShapeError, UnsupportedOp
 from catgrad.frontends.torch.aten.operands import type_of_parts
 from catgrad.frontends.torch.aten.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.aten.short_integers import check_operands, operand, wrapped
-from catgrad.frontends.torch.registry import DO, FIX, function_for, require, translation
+from catgrad.frontends.torch.registry import DO, function_for, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
@@ -85,7 +85,8 @@ class Walk:
 
     def _refuse(self, node: Any, error: CatgradError) -> None:
         if isinstance(error, ShapeError) and _has_symbolic_sizes(node):
-            error.do = FIX  # torch.export has checked the shapes, but for symbolic sizes
+            # torch.export has checked the shapes, but for symbolic sizes.
+            error = FixedSize(error.must, error.found, subject=error.subject, where=error.where)
         error.where = place(node) or error.where  # a scope knows the module, and not the line
         self.refusals.append(error.about(str(node.target)))
 
@@ -99,11 +100,13 @@ class Walk:
                 + ("" if error.must == UNKNOWN else f" ({error.must}, but {error.found})")
                 for error in self.refusals
             )
-            raise UnsupportedOp(
+            must, found = (
                 "the front end must support all operations of a module",
                 f"it lacks {len(listed)}: {'; '.join(listed)}",
-                FIX if any(error.do == FIX for error in self.refusals) else DO,
             )
+            if any(isinstance(error, FixedSize) for error in self.refusals):
+                raise FixedSize(must, found)
+            raise UnsupportedOp(must, found, DO)
 
     def _call(self, node: Any, values: dict[Any, Any]) -> Any:
         """Apply one operation. Raises: UnsupportedOp if the front end has no translation"""
@@ -120,7 +123,7 @@ class Walk:
         if isinstance(node.meta.get("val"), torch.SymBool):
             return None  # an assumption about sizes, which the import reads from torch.export's guards
         if isinstance(node.meta.get("val"), torch.SymFloat):
-            raise UnsupportedOp("numbers must not depend on a symbolic axis", "this one does", FIX)
+            raise FixedSize("numbers must not depend on a symbolic axis", "this one does")
         if node.target is torch.ops.higher_order.with_effects:
             return (TOKEN, None)  # a check of values, such as that of torch.linalg.inv
         if node.target is operator.getitem:

@@ -37,8 +37,6 @@ class Translation:
 TRANSLATIONS: dict[str, Translation] = {}
 """Translations by overload, such as `aten.add.Tensor`."""
 
-FIX = "leave it out of `dynamic`, or rewrite that line"
-
 DO = "write this part with other operations: docs/howto/import-pytorch.md lists them"
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim
+from catgrad.errors import FixedSize
 from catgrad.frontends.torch.aten.operands import axes_of, spread
-from catgrad.frontends.torch.registry import FIX, aten, require
+from catgrad.frontends.torch.registry import aten
 
 
 @aten("view.default", "_unsafe_view.default")
@@ -27,7 +28,8 @@ def squeeze(x: Any, dims: Any) -> Any:
     """Remove those of these axes that have size 1; one that is named must have a fixed size."""
     axes = axes_of(x, dims)
     free = next((x.shape[axis] for axis in axes if isinstance(x.shape[axis], Dim)), None)
-    require(free is None, "an axis that is squeezed must have a fixed size", f"it has the size {free}", FIX)
+    if free is not None:
+        raise FixedSize("an axis that is squeezed must have a fixed size", f"it has the size {free}")
     return ops.squeeze(x, [axis for axis in axes if x.shape[axis] == 1])
 
 

@@ -20,7 +20,7 @@ Moment = dict[tuple[str, str], Array]
 
 
 class Peer:
-    """Copies of a module, its average, optimisers and schedulers, that PyTorch trains; `is_wide` in float64."""
+    """Copies of a module, its average, optimisers and schedulers, for PyTorch; `is_wide` in float64."""
 
     def __init__(
         self,

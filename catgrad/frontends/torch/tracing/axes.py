@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients, exact_quotient, product
-from catgrad.errors import OptionError, ShapeError, UnsupportedOp
-from catgrad.frontends.torch.registry import FIX
+from catgrad.errors import FixedSize, OptionError, ShapeError
 
 Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
 """Names, or sizes, of leading axes: of every input, or of inputs by the names of forward's arguments."""
@@ -47,7 +46,7 @@ class Axes:
     def read(self, values: Sequence[Any], graph: Any) -> None:
         """Read the symbols of the axes from the inputs of an exported graph.
 
-        Raises: UnsupportedOp if the module fixes an axis, or the size of one to that of another
+        Raises: FixedSize if the module fixes an axis, or the size of one to that of another
         """
         every = [
             (value.shape[axis], size)
@@ -62,16 +61,16 @@ class Axes:
         for found, size in every:
             must = "axes with different names must not depend on each other"
             if self.size(found) != size:
-                raise UnsupportedOp(must, f"{size} must have the size of {self.size(found)}", FIX)
+                raise FixedSize(must, f"{size} must have the size of {self.size(found)}")
 
     def size(self, size: Any) -> Size:
-        """Convert a size of PyTorch. Raises: UnsupportedOp unless it is a polynomial in the symbolic axes"""
+        """Convert a size of PyTorch. Raises: FixedSize unless it is a polynomial in the symbolic axes"""
         return size if isinstance(size, int) else self._polynomial(size.node.expr)
 
     def assumptions(self, values: Sequence[Any]) -> Iterator[tuple[Dim, int]]:
         """Yield sizes and their least values, as the module assumes them of its inputs.
 
-        Raises: UnsupportedOp if it takes a branch for sizes of another kind
+        Raises: FixedSize if it takes a branch for sizes of another kind
         """
         for environment in {id(v.fake_mode): v.fake_mode.shape_env for v in values}.values():
             for guard in environment.guards if environment else []:
@@ -91,10 +90,9 @@ class Axes:
         if isinstance(surplus, Dim):
             yield surplus, least
         elif surplus < least:
-            raise UnsupportedOp(
+            raise FixedSize(
                 "a module must compute the same for all sizes of a symbolic axis",
                 f"{_line(place) or 'it'} needs {self._renamed(relation)}",
-                FIX,
             )
 
     def _surplus(self, relation: Any) -> tuple[Size, int]:
@@ -125,10 +123,9 @@ class Axes:
         try:
             return _evaluated(expression, self.sizes)
         except (ShapeError, KeyError):
-            raise UnsupportedOp(
+            raise FixedSize(
                 "sizes must be polynomials in the symbolic axes",
                 f"one is {self._renamed(expression)}",
-                FIX,
             ) from None
 
     def _renamed(self, expression: Any) -> str:
@@ -218,7 +215,7 @@ def _enlarged(x: Any, axes: Mapping[int, Dim]) -> Any:
     return x
 
 
-def _fixed(name: Dim, size: int, graph: Any) -> UnsupportedOp:
+def _fixed(name: Dim, size: int, graph: Any) -> FixedSize:
     """Return the error for an axis that the module fixes, with the operation that takes its size.
 
     Recurrent layers, which torch.export unrolls to find their types, fix the length of a sequence.
@@ -229,7 +226,7 @@ def _fixed(name: Dim, size: int, graph: Any) -> UnsupportedOp:
     fixing = [node for node in calls if size in _leaves((node.args, node.kwargs))]
     fixing += [node for node in calls if str(node.target).endswith((".input", "with_effects"))]
     where = f"{fixing[0].target} in {place(fixing[0]) or 'the module'}" if fixing else "an operation"
-    return UnsupportedOp(f"the axis {name} must be free", f"{where} fixes it to {size}", FIX)
+    return FixedSize(f"the axis {name} must be free", f"{where} fixes it to {size}")
 
 
 def _line(place: Any) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
-from catgrad.errors import CatgradError, CatgradWarning, OptionError
+from catgrad.errors import CatgradWarning, FixedSize, OptionError
 from catgrad.frontends.torch.averages import require_leads, with_averages
 from catgrad.frontends.torch.imported import Imported, from_torch
-from catgrad.frontends.torch.registry import FIX
+from catgrad.frontends.torch.replay import replay
 from catgrad.frontends.torch.replay.comparison import replay
 from catgrad.frontends.torch.replay.differences import Replay
 from catgrad.frontends.torch.tracing.axes import Dynamic
@@ -223,9 +223,7 @@ def module_task(
         return task(dynamic)
     try:
         return task(BATCH)
-    except CatgradError as error:
-        if error.do != FIX:
-            raise
+    except FixedSize as error:
         found = task(())
         warnings.warn(f"the size of the batch is fixed: {error}", CatgradWarning, stacklevel=2)
         return found

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any
 
 from catgrad.dims import Dim
-from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.errors import FixedSize, OptionError, UnsupportedOp
 from catgrad.frontends.torch.importer import Importer
-from catgrad.frontends.torch.registry import FIX
 from catgrad.frontends.torch.tensors import example, example_sizes
 from catgrad.frontends.torch.tracing.export import Export
 from catgrad.frontends.torch.training.targets import Types
@@ -45,7 +44,7 @@ def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, T
         except UnsupportedOp as error:
             refusals.append(error)
     refusal = refusals[0]
-    if targets is None and refusal.do != FIX:
+    if targets is None and not isinstance(refusal, FixedSize):
         refusal.do = "pass examples of its targets, compile_module(..., targets=(y,))"
     raise refusal
 
