@@ -20,6 +20,7 @@ from .constants import hoisted
 from .detach import detached
 from .options import Options
 from .parts import check_names
+from .skeleton import warn_of_another
 
 ENTRIES = (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION)
 """The functions of a task that a module is made of."""
@@ -70,6 +71,8 @@ def prepare(backend: Backend, program: Program) -> Program:
             "write another",
         )
     _check_dtype(options.dtype, program)
+    if options.skeleton and program.tables:
+        warn_of_another(program)
     simple = program.map(lambda f: optimise(detached(f, len(_buffers(f)))))
     if options.constants != "inline":
         simple = hoisted(simple, options.compress)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from warnings import warn
 
 from catgrad.dims import Size
+from catgrad.errors import CatgradWarning
 from catgrad.learn.optimisers import adagrad, adam, adamw, rmsprop, sgd
+from catgrad.learn.schedules import Schedule
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.types import NdArrayType, symbols
@@ -31,6 +34,21 @@ def optimizers(program: Program) -> Optimizers:
     # Converted to the types of the defaults, so that only numbers and booleans are printed.
     plain = {key: type(usual)(settings[key]) for key, usual in kinds[name].items()}
     return Optimizers({**kinds, name: plain}, name, plain["learning_rate"])
+
+
+def warn_of_another(program: Program) -> None:
+    """Warn if the skeleton trains otherwise than the task: by another optimiser, or at a constant rate."""
+    name, settings = program.optimiser
+    if not optimizers(program).own:
+        kinds = ", ".join(optimizers(program).kinds)
+        scheduled = " by a schedule" if isinstance(settings.get("learning_rate"), Schedule) else ""
+        warn(
+            "a training skeleton has optimisers of torch.optim alone, and none that trains as the task does: "
+            f"its optimiser is {name}{scheduled}; choose one of {kinds}, or emit the target torch, "
+            "which trains as the task does",
+            CatgradWarning,
+            stacklevel=4,
+        )
 
 
 def examples(program: Program, size: int = 8) -> list[tuple[NdArrayType, tuple[Size, ...]]]:
