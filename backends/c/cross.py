@@ -22,7 +22,7 @@ from .compiler import MAX_COMPILE_SECONDS
 # Matrix products without vectors, and no unused functions.
 SIZE_FLAGS = (
     "-std=c11", "-ffreestanding", "-fbuiltin", "-DGEMM_SCALAR", "-fno-math-errno", "-fno-trapping-math",
-    "-Wno-unknown-pragmas", "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables",
+    "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables",
     "-Wl,--gc-sections",
 )  # fmt: skip
 

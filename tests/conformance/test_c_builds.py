@@ -105,7 +105,7 @@ def test_no_data_race(model):
 @NEEDS_GCC
 def test_without_vectors(model):
     """Build without extensions to C11."""
-    plain = ["-O1", "-DGEMM_SCALAR", "-Wno-unknown-pragmas"]
+    plain = ["-O1", "-DGEMM_SCALAR"]
     assert_right(model, output(build(model, *plain), STEPS))
 
 
