@@ -335,3 +335,26 @@ def test_operators_whose_bodies_depend_on_types_of_initialisers_are_inlined():
     nodes = [("RMSNormalization", "x s", "y", {"axis": -1})]
     ends = [("x", "float32", [2, 5])], nodes, [("y", "float32", [2, 5])]
     assert list(from_onnx(model(*ends, {"s": np.ones(5, "f")}, opset=23)).parameters) == ["s"]
+
+
+EINSUMS = {
+    "...ij,...jk->...ik": ([1, 3, 4], [2, 4, 2]),
+    "...ij,...jk": ([2, 3, 4], [5, 1, 4, 2]),
+    "bij,bjk->bik": ([2, 3, 4], [2, 4, 2]),
+    "i,...i->...": ([3], [2, 3]),
+    "ij,ij,ij->i": ([2, 3], [2, 3], [2, 3]),
+    "ij,jk,kl->l": ([2, 3], [3, 4], [4, 2]),
+    "...a,...b->...": ([2, 3], [1, 4]),
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_sums_of_products_broadcast_an_ellipsis(equation):
+    shapes = EINSUMS[equation]
+    arrays = [RNG.normal(size=shape) for shape in shapes]
+    names = [f"x{k}" for k in range(len(shapes))]
+    y = np.einsum(equation, *arrays)
+    inputs = [(name, "float64", shape) for name, shape in zip(names, shapes, strict=True)]
+    nodes = [("Einsum", " ".join(names), "y", {"equation": equation})]
+    found = learner(from_onnx(model(inputs, nodes, [("y", "float64", list(y.shape))]))).predict(*arrays)
+    np.testing.assert_allclose(found, y, rtol=1e-12, atol=1e-12)

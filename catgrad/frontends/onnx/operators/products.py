@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any
 
 from catgrad import ops
@@ -61,7 +61,10 @@ def einsum(*arrays: Any, equation: str) -> Any:
             "each axis of an operand must have a name of its own",
             f"one has the axes {names}",
         )
-    result, names = reduce(lambda x, y: _pair(x, y, out, wide), zip(arrays, wide, strict=True))
+    factors = _without_copied_axes(arrays, wide)
+    result, names = factors[0]
+    for k, factor in enumerate(factors[1:], 2):
+        result, names = _pair((result, names), factor, out + "".join(n for _, n in factors[k:]))
     result = ops.sum(result, [k for k, n in enumerate(names) if n not in out])
     kept = [n for n in names if n in out]
     return ops.permute(result, *(kept.index(n) for n in out))
@@ -73,10 +76,19 @@ def _wide(term: str, rank: int, rest: int) -> str:
     return term.replace("...", "".join(map(str, range(rest - own, rest))))
 
 
-def _pair(one: tuple[Any, str], other: tuple[Any, str], out: str, wide: list[str]) -> tuple[Any, str]:
+def _without_copied_axes(arrays: Sequence[Any], wide: Sequence[str]) -> list[tuple[Any, str]]:
+    """Remove the axes of size 1 whose name has another size elsewhere: the operand is constant along them."""
+    sizes = [each for x, names in zip(arrays, wide, strict=True) for each in zip(names, x.shape, strict=True)]
+    longer, found = {name for name, size in sizes if size != 1}, []
+    for x, names in zip(arrays, wide, strict=True):
+        copied = [k for k, n in enumerate(names) if x.shape[k] == 1 and n in longer]
+        found.append((ops.squeeze(x, copied), "".join(n for k, n in enumerate(names) if k not in copied)))
+    return found
+
+
+def _pair(one: tuple[Any, str], other: tuple[Any, str], later: str) -> tuple[Any, str]:
     """Multiply two operands, summed over the axes that neither the result nor later operands name."""
     (x, a), (y, b) = one, other
-    later = "".join(wide[wide.index(b) + 1 :]) + out
     x, a = _summed(x, a, b + later)
     y, b = _summed(y, b, a + later)
     kept = "".join(dict.fromkeys(n for n in a + b if n in later))
