@@ -358,3 +358,45 @@ def test_sums_of_products_broadcast_an_ellipsis(equation):
     nodes = [("Einsum", " ".join(names), "y", {"equation": equation})]
     found = learner(from_onnx(model(inputs, nodes, [("y", "float64", list(y.shape))]))).predict(*arrays)
     np.testing.assert_allclose(found, y, rtol=1e-12, atol=1e-12)
+
+
+PARAMETRIC = {
+    "Affine": {"activation_alpha": [0.7], "activation_beta": [0.1]},
+    "Elu": {"activation_alpha": [0.5]},
+    "HardSigmoid": {"activation_alpha": [0.25], "activation_beta": [0.4]},
+    "LeakyRelu": {"activation_alpha": [0.2]},
+    "ScaledTanh": {"activation_alpha": [0.8], "activation_beta": [1.3]},
+    "ThresholdedRelu": {"activation_alpha": [0.3]},
+}
+
+
+@pytest.mark.parametrize("name", PARAMETRIC)
+def test_activations_of_recurrent_layers_have_numbers(name):
+    attributes = {"hidden_size": 3, "activations": [name], **PARAMETRIC[name]}
+    arrays = {"w": RNG.normal(size=(1, 3, 2)).astype(F), "r": RNG.normal(size=(1, 3, 3)).astype(F)}
+    nodes = [("RNN", "x w r", "y", attributes)]
+    made = model([("x", "float32", [4, 2, 2])], nodes, [("y", "float32", [4, 1, 2, 3])], arrays)
+    check(made, RNG.normal(size=(4, 2, 2)).astype(F))
+
+
+def test_numbers_of_activations_are_taken_in_order():
+    attributes = {
+        "hidden_size": 3, "direction": "bidirectional", "activations": ["HardSigmoid", "Tanh", "LeakyRelu"] * 2,
+        "activation_alpha": [0.25, 0.1, 0.3], "activation_beta": [0.4, 0.6],
+    }  # fmt: skip
+    arrays = {"w": RNG.normal(size=(2, 12, 2)).astype(F), "r": RNG.normal(size=(2, 12, 3)).astype(F)}
+    nodes = [("LSTM", "x w r", "y", attributes)]
+    made = model([("x", "float32", [4, 2, 2])], nodes, [("y", "float32", [4, 2, 2, 3])], arrays)
+    check(made, RNG.normal(size=(4, 2, 2)).astype(F))
+
+
+def test_a_loop_whose_condition_is_false_is_never_run():
+    body = block(
+        [("i", "int64", []), ("c", bool, []), ("v", F, [2])],
+        [("Add", "v v", "w"), ("Identity", "c", "d")],
+        [("d", bool, []), ("w", F, [2])],
+    )
+    nodes = [("Loop", " go x", "y", {"body": body})]
+    made = model([("x", "float32", [2])], nodes, [("y", "float32", [2])], {"go": np.array(False)})
+    x = RNG.normal(size=2).astype(F)
+    np.testing.assert_array_equal(learner(from_onnx(made)).predict(x), x)

@@ -26,14 +26,15 @@ def branch(condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
 
 @onnx("Loop", since=(13, 16, 19, 21, 23, 24, 25), static="times", known="condition")
 def loop(times: Any, condition: Any, *initial: Any, body: Any) -> Any:
-    """Repeat a graph a fixed number of times."""
+    """Repeat a graph a fixed number of times, or never if its condition is known to be false."""
+    is_known = condition is None or isinstance(condition, np.ndarray)
+    never = condition is not None and is_known and not condition.all()
     require(
-        times is not None, "a loop must have a number of iterations", "it has a condition alone",
+        never or times is not None, "a loop must have a number of iterations", "it has a condition alone",
         "write its number of iterations",
     )  # fmt: skip
-    runs = condition is None or (isinstance(condition, np.ndarray) and bool(condition.all()))
-    _require_unconditional(runs)
-    (count,) = numbers_in(times)
+    _require_unconditional(is_known)
+    (count,) = (0,) if never else numbers_in(times)
 
     def iteration(carry: Any, _: Any) -> Any:
         number, *values = carry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,22 @@ from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
 State = tuple[Any, ...]
+Numbers = Sequence[float] | None
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": ops.relu, "sigmoid": ops.sigmoid, "softplus": ops.softplus, "tanh": ops.tanh,
     "softsign": lambda x: x / (1 + ops.absolute(x)),
 }  # fmt: skip
+
+PARAMETRIC: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
+    "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
+    "elu": (lambda x, alpha: ops.elu(x, alpha), (1.0,)),
+    "hardsigmoid": (lambda x, alpha, beta: ops.clamp(alpha * x + beta, 0.0, 1.0), (0.2, 0.5)),
+    "leakyrelu": (lambda x, alpha: ops.leaky_relu(x, alpha), (0.01,)),
+    "scaledtanh": (lambda x, alpha, beta: alpha * ops.tanh(beta * x), (1.0, 1.0)),
+    "thresholdedrelu": (lambda x, alpha: ops.select(x > alpha, x, ops.zeros_like(x)), (1.0,)),
+}
+"""Activations with α, or α and β, and these numbers where a layer gives none."""
 
 
 class Weights(NamedTuple):
@@ -45,13 +57,25 @@ def _parts(x: Any, count: int, axis: int = -1) -> tuple[Any, ...]:
     return ops.split(x, [x.shape[axis] // count] * count, axis)
 
 
-def _activations(names: list[str] | None, default: list[str], directions: int) -> list[Any]:
-    given = [name.lower() for name in names or default * directions]
-    for name in given:
-        require(
-            name in ACTIVATIONS, f"an activation must be one of {', '.join(ACTIVATIONS)}", f"it is {name!r}"
-        )
-    return [ACTIVATIONS[name] for name in given]
+def _activations(
+    names: list[str] | None, default: list[str], direction: str, alpha: Numbers, beta: Numbers
+) -> list[Any]:
+    """Return the functions of all directions; those with numbers take the next of α and β, or their own."""
+    every, numbers = {**ACTIVATIONS, **PARAMETRIC}, (iter(alpha or ()), iter(beta or ()))
+    found = []
+    for name in [name.lower() for name in names or default * len(_directions(direction))]:
+        require(name in every, f"an activation must be one of {', '.join(every)}", f"it is {name!r}")
+        if name in ACTIVATIONS:
+            found.append(ACTIVATIONS[name])
+            continue
+        function, usual = PARAMETRIC[name]
+        given = [next(rest, number) for rest, number in zip(numbers, usual, strict=False)]
+        found.append(partial(_applied, function, given))
+    return found
+
+
+def _applied(function: Callable[..., Any], numbers: Sequence[float], x: Any) -> Any:
+    return function(x, *numbers)
 
 
 def _simple(f: Any) -> Cell:
@@ -97,20 +121,22 @@ def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
 @onnx("RNN", since=(7, 14, 22), known="lengths")
 def rnn(
     x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
-    activations: Any = None, direction: str = "forward", layout: int = 0, results: int = 1,
+    activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
+    direction: str = "forward", layout: int = 0, results: int = 1,
 ) -> Any:  # fmt: skip
     """Elman network: h ← f(x Wᵀ + h Rᵀ + b)."""
-    functions = _activations(activations, ["Tanh"], len(_directions(direction)))
+    functions = _activations(activations, ["Tanh"], direction, activation_alpha, activation_beta)
     return _recurrent([_simple(f) for f in functions], x, w, r, b, lengths, (h,), direction, layout)
 
 
 @onnx("GRU", since=(7, 14, 22), known="lengths")
 def gru(
     x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
-    activations: Any = None, direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
+    activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
+    direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
     """Gated recurrent units."""
-    functions = _activations(activations, ["Sigmoid", "Tanh"], len(_directions(direction)))
+    functions = _activations(activations, ["Sigmoid", "Tanh"], direction, activation_alpha, activation_beta)
     pairs = zip(functions[::2], functions[1::2], strict=True)
     cells = [_gru(f, g, linear_before_reset) for f, g in pairs]
     return _recurrent(cells, x, w, r, b, lengths, (h,), direction, layout)
@@ -119,11 +145,12 @@ def gru(
 @onnx("LSTM", since=(7, 14, 22), known="lengths")
 def lstm(
     x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None,
-    p: Any = None, *, hidden_size: int = 0, activations: Any = None, direction: str = "forward",
-    layout: int = 0, input_forget: int = 0,
+    p: Any = None, *, hidden_size: int = 0, activations: Any = None, activation_alpha: Numbers = None,
+    activation_beta: Numbers = None, direction: str = "forward", layout: int = 0, input_forget: int = 0,
 ) -> Any:  # fmt: skip
     """Long short-term memory."""
-    functions = _activations(activations, ["Sigmoid", "Tanh", "Tanh"], len(_directions(direction)))
+    default = ["Sigmoid", "Tanh", "Tanh"]
+    functions = _activations(activations, default, direction, activation_alpha, activation_beta)
     triples = zip(functions[::3], functions[1::3], functions[2::3], strict=True)
     cells = [_lstm(*three, input_forget) for three in triples]
     return _recurrent(cells, x, w, r, b, lengths, (h, c), direction, layout, p)
