@@ -381,7 +381,8 @@ def test_activations_of_recurrent_layers_have_numbers(name):
 
 def test_numbers_of_activations_are_taken_in_order():
     attributes = {
-        "hidden_size": 3, "direction": "bidirectional", "activations": ["HardSigmoid", "Tanh", "LeakyRelu"] * 2,
+        "hidden_size": 3, "direction": "bidirectional",
+        "activations": ["HardSigmoid", "Tanh", "LeakyRelu"] * 2,
         "activation_alpha": [0.25, 0.1, 0.3], "activation_beta": [0.4, 0.6],
     }  # fmt: skip
     arrays = {"w": RNG.normal(size=(2, 12, 2)).astype(F), "r": RNG.normal(size=(2, 12, 3)).astype(F)}
