@@ -7,21 +7,27 @@ the templates of those files. Every template prints the same `Interface`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from catgrad.backend import Backend
-from catgrad.dims import Size, coefficients
+from catgrad.dims import Dim, Size, coefficients
 from catgrad.errors import unknown
 from catgrad.naming import Namer
+from catgrad.programs.ports import Kind, Role
+from catgrad.types import NdArrayType
 
 from .. import templates
+from ..host.learner import STEP_MANY
 from ..kernels.signatures import ArrayArgument, Signature, initials
-from .interface import prefix
+from .interface import Signature, initials, layouts, prefix
 from .layouts import layouts
 
 FOLDER = templates("bindings")
+
+GRADIENTS = "gradients"
+"""The table of a model that `grads` writes and `update` reads, with the struct of the parameters."""
 
 Terms = tuple[tuple[bool, tuple[str, ...]], ...]
 """A size as a sum of terms: whether each is subtracted, and its factors."""
@@ -70,37 +76,64 @@ class BoundArray:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """The function that owns a workspace: its name in the language, its symbol in C, and its sizes."""
+
+    name: str
+    symbol: str
+    sizes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BoundFunction:
     """A function: its name in the language, its `symbol` in C, and its arguments in the order of C.
 
-    One number that is the only result is the value of the function, not an array that is passed.
+    One number that is the only result is the value of the function, not an array that is passed. A function
+    that `writes_gradients` takes their table after its arrays.
     """
 
     name: str
     symbol: str
     doc: str
-    tables: tuple[tuple[str, bool], ...]
+    tables: tuple[str, ...]
     sizes: tuple[str, ...]
     arrays: tuple[BoundArray, ...]
     value: BoundArray | None
+    writes_gradients: bool
+    workspace: Workspace
+
+    @property
+    def owns_workspace(self) -> bool:
+        """Tell whether its workspace is not that of another function."""
+        return self.workspace.symbol == self.symbol
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """List the tables that it takes, gradients included."""
+        return (*self.tables, GRADIENTS) if self.writes_gradients else self.tables
 
 
 @dataclass(frozen=True)
 class BoundTable:
-    """A table: its name, and the number of pointers in its struct."""
+    """A table: its name, its struct in C, and the number of pointers in that."""
 
     name: str
+    struct: str
     pointers: int
 
 
 @dataclass(frozen=True)
 class Interface:
-    """The library in a language: its prefix in C, the name of its module, tables and functions."""
+    """The library in a language: its prefix in C, the name of its module, tables and functions.
+
+    `memories` are the tables, and gradients, if a function takes them.
+    """
 
     prefix: str
     module: str
     doc: str
     tables: tuple[BoundTable, ...]
+    memories: tuple[BoundTable, ...]
     functions: tuple[BoundFunction, ...]
     has_initial_values: bool
     has_files: bool
@@ -129,23 +162,51 @@ def language(backend: Backend, name: str) -> Language:
 def interface(language: Language, context: Mapping[str, Any]) -> Interface:
     """Describe a library in the names of a language, from the variables that the templates of C read.
 
-    Functions that take gradients or packed weights are called in C and C++ only.
+    Functions that take packed weights are called in C and C++ only.
     """
     program, functions = context["program"], context["functions"]
     module = language.identifier(language.namer(), "module", prefix(program))
-    namer, tables = language.namer(module), layouts(context["tables"])
+    namer, layout = language.namer(module), layouts(context["tables"])
+    tables = tuple(BoundTable(table, table, len(each)) for table, each in layout.items())
+    bound = [
+        _function(language, namer, language.namer(module), prefix(program), each)
+        for each in functions.values()
+        if not (each.kind.is_initial or each.convention.is_prepared)
+    ]
+    if STEP_MANY in program.variants:
+        step = context["kinds"][Kind.STEP]
+        many = _function(language, namer, language.namer(module), prefix(program), _repeated(step))
+        owner = next(each for each in bound if each.symbol == f"{prefix(program)}_{step.name}")
+        sizes = many.sizes[: len(owner.sizes)]
+        bound.append(replace(many, workspace=Workspace(owner.name, owner.symbol, sizes)))
+    has_gradients = any(each.convention.gradients for each in functions.values())
+    gradients = BoundTable(GRADIENTS, Role.PARAMETER, len(layout[Role.PARAMETER])) if has_gradients else None
     return Interface(
         prefix(program),
         module,
         program.name,
-        tuple(BoundTable(table, len(layout)) for table, layout in tables.items()),
-        tuple(
-            _function(language, namer, language.namer(module), prefix(program), each)
-            for each in functions.values()
-            if not (each.kind.is_initial or each.convention.gradients or each.convention.is_prepared)
-        ),
+        tables,
+        (*tables, gradients) if gradients else tables,
+        tuple(bound),
         bool(initials(functions)),
         bool(tables) and "step" in context["kinds"],
+    )
+
+
+def _repeated(step: Signature) -> Signature:
+    """Return the signature of one step after another, whose arrays have an axis of steps before theirs."""
+    steps = Dim(Namer(step.sizes).fresh("steps"))
+    inputs = [replace(x, type=NdArrayType((steps, *x.type.shape), x.type.dtype)) for x in step.inputs]
+    (loss,) = step.outputs
+    losses = replace(loss, identifier="losses", type=NdArrayType((steps,), loss.type.dtype))
+    return replace(
+        step,
+        name=STEP_MANY,
+        doc="Steps on one batch after another; if one fails, those before it are done.",
+        convention=replace(step.convention, name=STEP_MANY),
+        sizes=(*step.sizes, str(steps)),
+        inputs=tuple(inputs),
+        outputs=(losses,),
     )
 
 
@@ -153,16 +214,19 @@ def _function(language: Language, namer: Namer, own: Namer, prefix: str, printed
     """Name a function and, in a scope of its `own`, its arguments."""
     name = language.identifier(namer, "function", printed.name)
     sizes = {size: language.identifier(own, "value", size) for size in printed.sizes}
-    *arrays, last = [
-        *(_array(language, own, sizes, x, is_result=False) for x in printed.inputs),
-        *(_array(language, own, sizes, y, is_result=True) for y in printed.outputs),
-    ]
-    has_value = len(printed.outputs) == 1 and not last.sizes
-    tables = tuple((str(table), changed) for table, changed in printed.convention.tables)
-    passed = tuple(arrays) if has_value else (*arrays, last)
-    value = last if has_value else None
-    symbol = f"{prefix}_{printed.convention.name}"
-    return BoundFunction(name, symbol, printed.doc, tables, (*sizes.values(),), passed, value)
+    arrays = [_array(language, own, sizes, x, is_result=False) for x in printed.inputs]
+    last = [_array(language, own, sizes, y, is_result=True) for y in printed.outputs]
+    has_value = len(last) == 1 and not last[0].sizes
+    tables = [str(table) for table, _ in printed.convention.tables]
+    if printed.convention.gradients == "read":
+        tables.append(GRADIENTS)
+    passed = tuple(arrays) if has_value else (*arrays, *last)
+    value = last[0] if has_value else None
+    symbol, own_sizes = f"{prefix}_{printed.convention.name}", (*sizes.values(),)
+    return BoundFunction(
+        name, symbol, printed.doc, tuple(tables), own_sizes, passed, value,
+        printed.convention.gradients == "written", Workspace(name, symbol, own_sizes),
+    )  # fmt: skip
 
 
 def _array(

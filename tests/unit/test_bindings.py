@@ -83,11 +83,41 @@ def test_a_program_trains_to_the_bits_of_c(name, in_c, tmp_path):
     assert (tmp_path / "trained.safetensors").read_bytes() == in_c
 
 
-def of_errors(program: Program) -> Program:
-    """Return the program that makes mistakes in the language of one that trains."""
+def of_another(program: Program, name: str) -> Program:
+    """Return the program of this name in the language of one that trains."""
     texts = (program.file, *program.commands)
-    file, *commands = (text.replace("flowers", "errors").replace("Flowers", "Errors") for text in texts)
+    file, *commands = (text.replace("flowers", name).replace("Flowers", name.capitalize()) for text in texts)
     return Program(file, tuple(commands))
+
+
+def called_of(folder: Path, program: Program, name: str) -> subprocess.CompletedProcess[str]:
+    """Copy the program of this name beside emitted files, build it and run it."""
+    other = of_another(program, name)
+    source = OWN / Path(other.file).name
+    (folder / other.file).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source if source.exists() else OWN / name / source.name, folder / other.file)
+    return called(folder, other)
+
+
+HALVES = ("predict", "step", "grads", "update", "step_many")
+
+
+@pytest.fixture(scope="module")
+def halves_in_c(tmp_path_factory):
+    """What the program in C prints that trains by halves of a step, and by several, and its weights."""
+    folder = tmp_path_factory.mktemp("halves")
+    emit(iris(), "c", functions=HALVES).write(folder)
+    done = called_of(folder, IN_C, "halves")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, (folder / "trained.safetensors").read_bytes()
+
+
+@EACH
+def test_halves_of_a_step_and_several_steps_have_the_bits_of_c(name, halves_in_c, tmp_path):
+    emit(iris(), "c", functions=HALVES, bindings=(name,)).write(tmp_path)
+    done = called_of(tmp_path, LANGUAGES[name], "halves")
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, (tmp_path / "trained.safetensors").read_bytes()) == halves_in_c
 
 
 SIZE = "1 {}: x[batch, 4] must have 600 elements, but has 8\n"
@@ -121,10 +151,7 @@ def with_every_table() -> Task:
 @EACH
 def test_errors_are_sentences(name, tmp_path):
     emit(with_every_table(), "c", bindings=(name,)).write(tmp_path)
-    program = of_errors(LANGUAGES[name])
-    (tmp_path / program.file).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(OWN / Path(program.file).name, tmp_path / program.file)
-    done = called(tmp_path, program)
+    done = called_of(tmp_path, LANGUAGES[name], "errors")
     assert done.stdout == SAID[name]
     if name == "fortran":  # without an argument for the code, an error ends the program
         assert (done.returncode, done.stderr.splitlines()[0]) == (1, NO_FILE[2:-1])
