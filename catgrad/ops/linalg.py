@@ -63,7 +63,7 @@ class SolveTriangular(SquareOp):
     With `unit`, the diagonal of A is 1 and not read either.
 
     Type:     (T[…, n, n], T[…, n, m]) -> T[…, n, m] for floating T and a number n
-    Domain:   no zeros on the diagonal
+    Domain:   no zeros on the diagonal, where X is not finite
     Gradient: dB = A⁻ᵀ dX, dA = -dB Xᵀ in the triangle
     """
 
@@ -72,10 +72,13 @@ class SolveTriangular(SquareOp):
     saves = Saves(inputs=(0,), outputs=...)
 
     def ref(self, a: Array, b: Array) -> Any:
-        a = np.triu(a) if self.is_upper else np.tril(a)
-        if self.unit:
-            a = a + (1 - np.diagonal(a, axis1=-2, axis2=-1))[..., None] * np.eye(a.shape[-1], dtype=a.dtype)
-        return np.linalg.solve(a, b)
+        rest, x, n = b.copy(), np.empty_like(b), a.shape[-1]
+        with np.errstate(all="ignore"):
+            for k in reversed(range(n)) if self.is_upper else range(n):
+                x[..., k, :] = rest[..., k, :] if self.unit else rest[..., k, :] / a[..., k, k, None]
+                others = slice(k) if self.is_upper else slice(k + 1, n)
+                rest[..., others, :] -= a[..., others, k, None] * x[..., None, k, :]
+        return x
 
     def body(self, a: Any, b: Any) -> Any:
         columns = permute(upper(a) if self.is_upper else lower(a), a.type.rank - 1, *range(a.type.rank - 1))

@@ -127,6 +127,19 @@ def test_the_gradient_of_a_determinant_is_its_cofactors(name):
         np.testing.assert_allclose(da[(..., *index)], difference, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("is_upper", [False, True])
+@pytest.mark.parametrize("diagonal", [[0.0, 2.0, 3.0], [1.0, 0.0, 3.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+def test_a_triangle_with_a_zero_on_its_diagonal_is_solved_by_substitution(diagonal, is_upper):
+    a, b = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]), np.array([[1.0], [0.0], [2.0]])
+    np.fill_diagonal(a, diagonal)
+    types = [NdArrayType(x.shape, Dtype.float64) for x in (a, b)]
+    term = build(lambda a, b: ops.solve_triangular(a, b, is_upper), types)
+    with np.errstate(all="ignore"):
+        (meaning,), (body,) = evaluate(term, a, b), evaluate(Expand()(term), a, b)
+    np.testing.assert_array_equal(meaning, body)
+    assert not np.isfinite(meaning).all()
+
+
 def test_the_logarithm_of_the_determinant_of_a_singular_matrix_is_infinite():
     a = np.stack([np.zeros((2, 2)), np.ones((2, 2)), np.eye(2)])
     sign, logarithm, _ = ours(
