@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,8 @@ class Cholesky(SquareOp):
     """Cholesky decomposition of a positive definite matrix: A = L · Lᵀ, with a lower triangle L.
 
     Type:     T[…, n, n] -> T[…, n, n] for floating T and a number n
-    Domain:   symmetric positive definite A, of which the lower triangle is read; elsewhere NaN
+    Domain:   symmetric positive definite A, of which the lower triangle is read; elsewhere NaN, from the
+              first column on whose pivot is not positive and finite
     Gradient: dA = (S + Sᵀ) / 2 for S = L⁻ᵀ Φ(Lᵀ dL) L⁻¹, where Φ takes the lower triangle with
               half the diagonal
     Source:   Murray 2016, Differentiation of the Cholesky decomposition (arXiv:1602.07527), equation 10
@@ -113,10 +113,12 @@ class Cholesky(SquareOp):
     saves = OUTPUTS
 
     def ref(self, a: Array) -> Any:
-        factors = np.full_like(a, np.nan)
-        for index in np.ndindex(a.shape[:-2]):
-            with suppress(np.linalg.LinAlgError):  # not positive definite
-                factors[index] = np.linalg.cholesky(a[index])
+        rest, factors = a.copy(), np.zeros_like(a)
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[-1]):
+                column = rest[..., k:, k] / np.sqrt(rest[..., k, k, None])
+                factors[..., k:, k] = column
+                rest[..., k:, k:] -= column[..., :, None] * column[..., None, :]
         return factors
 
     def body(self, a: Any) -> Any:

@@ -140,6 +140,16 @@ def test_a_triangle_with_a_zero_on_its_diagonal_is_solved_by_substitution(diagon
     assert not np.isfinite(meaning).all()
 
 
+@pytest.mark.parametrize("diagonal", [[np.inf, 2.0], [2.0, np.inf], [0.0, 1.0], [4.0, -1.0], [np.nan, 1.0]])
+def test_a_matrix_that_is_not_positive_definite_has_no_number_in_its_cholesky_factor(diagonal):
+    a = np.diag(diagonal) + np.array([[0.0, 0.0], [1.0, 0.0]])
+    term = build(ops.cholesky, [NdArrayType(a.shape, Dtype.float64)])
+    with np.errstate(all="ignore"):
+        (meaning,), (body,) = evaluate(term, a), evaluate(Expand()(term), a)
+    np.testing.assert_array_equal(meaning, body)
+    assert np.isnan(meaning).any()
+
+
 def test_the_logarithm_of_the_determinant_of_a_singular_matrix_is_infinite():
     a = np.stack([np.zeros((2, 2)), np.ones((2, 2)), np.eye(2)])
     sign, logarithm, _ = ours(
