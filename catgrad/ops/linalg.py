@@ -152,7 +152,11 @@ class Solve(SquareOp):
     saves = Saves(inputs=(0,), outputs=...)
 
     def ref(self, a: Array, b: Array) -> Any:
-        return np.linalg.solve(a, b)
+        rest, x = a.copy(), b.copy()
+        with np.errstate(all="ignore"):
+            for index in np.ndindex(a.shape[:-2]):
+                _eliminate(rest[index], x[index])
+        return x
 
     def body(self, a: Any, b: Any) -> Any:
         return eliminated(a, b)[0]
@@ -247,6 +251,20 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
     begin = (a,) if b is None else (a, b)
     end, (pivots, signs) = scan(step, begin, numbers)
     return end[-1], pivots, signs
+
+
+def _eliminate(a: Array, b: Array) -> None:
+    """Replace b by X with A · X = b, and A by the identity, as `eliminated` does."""
+    for k in range(len(a)):
+        place = k + int(np.argmax(np.abs(a[k:, k])))
+        for m in (b, a):
+            m[[k, place]] = m[[place, k]]
+        pivot = a[k, k].copy()
+        for m in (b, a):
+            m[k] /= pivot
+        others = np.arange(len(a)) != k
+        for m in (b, a):
+            m[others] -= np.outer(a[others, k], m[k])
 
 
 def inverse(a: Any) -> Any:

@@ -150,6 +150,16 @@ def test_a_matrix_that_is_not_positive_definite_has_no_number_in_its_cholesky_fa
     assert np.isnan(meaning).any()
 
 
+@pytest.mark.parametrize("name", SINGULAR)
+def test_a_system_is_solved_by_elimination_also_if_it_is_singular(name):
+    a = SINGULAR[name]
+    b = np.random.default_rng(0).normal(size=(*a.shape[:-1], 2))
+    term = build(ops.solve, [NdArrayType(x.shape, Dtype.float64) for x in (a, b)])
+    with np.errstate(all="ignore"):
+        (meaning,), (body,) = evaluate(term, a, b), evaluate(Expand()(term), a, b)
+    np.testing.assert_allclose(meaning, body, rtol=1e-12)
+
+
 def test_the_logarithm_of_the_determinant_of_a_singular_matrix_is_infinite():
     a = np.stack([np.zeros((2, 2)), np.ones((2, 2)), np.eye(2)])
     sign, logarithm, _ = ours(
