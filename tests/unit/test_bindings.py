@@ -104,7 +104,7 @@ HALVES = ("predict", "step", "grads", "update", "step_many")
 
 @pytest.fixture(scope="module")
 def halves_in_c(tmp_path_factory):
-    """What the program in C prints that trains by halves of a step, and by several, and its weights."""
+    """Run the program in C that trains by halves of a step, and by several: its output, and its weights."""
     folder = tmp_path_factory.mktemp("halves")
     emit(iris(), "c", functions=HALVES).write(folder)
     done = called_of(folder, IN_C, "halves")
