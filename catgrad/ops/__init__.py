@@ -38,6 +38,7 @@ from catgrad.ops.reduce import *
 from catgrad.ops.resize import *
 from catgrad.ops.rotary import *
 from catgrad.ops.scatter import *
+from catgrad.ops.sequences import *
 from catgrad.ops.shape import *
 from catgrad.ops.slices import *
 from catgrad.ops.softmax import *

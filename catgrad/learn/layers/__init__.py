@@ -33,7 +33,7 @@ from catgrad.learn.layers.parts import (
     tanh,
     update,
 )
-from catgrad.learn.layers.recurrent import gru, lstm
+from catgrad.learn.layers.recurrent import gru, lstm, rnn
 from catgrad.learn.layers.spatial import (
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -55,9 +55,9 @@ __all__ = [
     "bilinear", "buffer", "checkpointed", "conv", "conv_transpose", "dense", "dropout", "elu",
     "embedding", "flatten", "gated", "geglu", "gelu", "global_avg_pool", "group_norm", "gru", "identity",
     "label", "layer_norm", "leaky_relu", "linear", "log_softmax", "lora", "lstm", "max_pool", "mse", "named",
-    "parameter", "pointwise", "position_embedding", "relu", "residual", "rms_norm", "sequential", "sgd",
-    "shared", "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block", "update",
-    "upsample_nearest",
+    "parameter", "pointwise", "position_embedding", "relu", "residual", "rms_norm", "rnn", "sequential",
+    "sgd", "shared", "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block",
+    "update", "upsample_nearest",
 ]  # fmt: skip
 
 

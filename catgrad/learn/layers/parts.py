@@ -14,7 +14,7 @@ from catgrad.terms.op import qualified
 from catgrad.terms.state import Buffer, Parameter, Update
 from catgrad.terms.structural import Label
 from catgrad.terms.term import Term
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 Activation = Callable[[Iterable[NdArrayType]], Term]
 Pointwise = Callable[[NdArrayType | Iterable[NdArrayType]], Term]
@@ -47,6 +47,17 @@ def update(name: str, value: Any) -> None:
 def copies(x: Any, type: NdArrayType) -> Any:
     """Broadcast x along the leading axes of this type."""
     return ops.broadcast(x, type.shape)
+
+
+def numbers_of_elements(A: NdArrayType, wanted: bool) -> list[NdArrayType]:
+    """Return the type of the input `lengths` of sequences along the last axis of A, if it is wanted."""
+    return [NdArrayType(A.shape[:-1], Dtype.int64)] * wanted
+
+
+def until_lengths(x: Any, lengths: Any, axis: int) -> Any:
+    """Set to 0 what is beyond the lengths of sequences along an axis, before which are those of lengths."""
+    exists = ops.broadcast(ops.sequence_mask(lengths, x.shape[axis]), x.shape, range(axis + 1, x.type.rank))
+    return ops.select(exists, x, ops.zeros_like(x))
 
 
 def pointwise(function: Callable[[Any], Any]) -> Pointwise:

@@ -1,25 +1,46 @@
-"""Recurrent layers: LSTM and GRU, as loops over the time axis."""
+"""Recurrent layers: Elman network, LSTM and GRU, as loops over time, up to the end of each sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
 from catgrad.learn.layers.arguments import checked
-from catgrad.learn.layers.parts import copies, label, parameter
+from catgrad.learn.layers.parts import Activation, copies, label, numbers_of_elements, parameter, tanh
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
-from catgrad.terms.structural import Constant
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Recurrent = Callable[[Any], Any]
+State = tuple[Any, ...]
+Cell = Callable[[Any, Recurrent, State], tuple[State, Any]]
+"""A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
 
 
-def lstm_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+class Kind(NamedTuple):
+    """A cell, the number of its gates, and that of the arrays of its state."""
+
+    cell: Cell
+    gates: int
+    carried: int
+
+
+def rnn_cell(activation: Callable[[Any], Any]) -> Cell:
+    """Elman cell: h ← σ(x W + b + h U + a)."""
+
+    def cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+        h = label("new_h", activation(gates + recurrent(label("h", state[0]))))
+        return (h,), h
+
+    return cell
+
+
+def lstm_cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
     """LSTM cell: c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h)."""
     h, c = label("h", state[0]), label("c", state[1])
     parts = _parts(gates + recurrent(h), 4)
@@ -30,7 +51,7 @@ def lstm_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     return (h, c), h
 
 
-def gru_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+def gru_cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
     """GRU cell: h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h)."""
     h = label("h", state[0])
     (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
@@ -40,42 +61,95 @@ def gru_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     return (h,), h
 
 
+def until_end(after: tuple[State, Any], before: State, exists: Any = None) -> tuple[State, Any]:
+    """Keep the state before an iteration, and give 0 in place of its row, where a sequence has ended."""
+    if exists is None:
+        return after
+    state, row = after
+    own = ops.broadcast(exists, row.shape, [1])
+    kept = tuple(ops.select(own, new, old) for new, old in zip(state, before, strict=True))
+    return kept, ops.select(own, row, zeros_like(row))
+
+
+@checked
+def rnn(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    name: str = "rnn",
+    initial: Initial | None = None,
+    activation: Activation = tanh,
+    lengths: bool = False,
+) -> Term:
+    """Elman network: h ← σ(x W + b + h U + a), from 0 on, for each position.
+
+    The first axis of A is that of the batch, the second that of time. With `lengths`, sequences end, as in
+    `lstm`.
+
+    Type:       A + B -> A + C, with lengths (A + B, i64[N]) -> A + C, for A = [N, T], B = [d] and C = [h]:
+                h at every time, with the parameters
+                `<name>.weight_ih_l0 : [d, h]` W, `<name>.weight_hh_l0 : [h, h]` U,
+                `<name>.bias_ih_l0 : [h]` b and `<name>.bias_hh_l0 : [h]` a
+    Initial:    all U(-1/√h, 1/√h), as in torch.nn.RNN
+    Raises:     ShapeError if A has not two axes, or B or C not one
+    Source:     Elman 1990, Finding structure in time, as in torch.nn.RNN with batch_first
+    """
+    cell = rnn_cell(lambda x: activation([x.type]).apply(x)[0])
+    return _recurrent(A, B, C, Kind(cell, 1, 1), name, initial, lengths)
+
+
 @checked
 def lstm(
-    A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "lstm", initial: Initial | None = None
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    name: str = "lstm",
+    initial: Initial | None = None,
+    lengths: bool = False,
 ) -> Term:
     """Long short-term memory: c ← f · c + i · g, h ← o · tanh c, from 0 on, for each position.
 
     i, f, o = σ(…) and g = tanh(…) are, in the order i, f, g, o, parts of x W + b + h U + a. The first
     axis of A is that of the batch, the second that of time.
 
-    Type:       A + B -> A + C for A = [N, T], B = [d] and C = [h]: h at every time, with the parameters
+    With `lengths`, a second input, whole numbers n : [N], each sequence ends after n elements: beyond, the
+    result is 0, and padding, which must be finite, changes nothing, as in packed sequences of PyTorch.
+
+    Type:       A + B -> A + C, with lengths (A + B, i64[N]) -> A + C, for A = [N, T], B = [d] and C = [h]:
+                h at every time, with the parameters
                 `<name>.weight_ih_l0 : [d, 4h]` W, `<name>.weight_hh_l0 : [h, 4h]` U,
                 `<name>.bias_ih_l0 : [4h]` b and `<name>.bias_hh_l0 : [4h]` a
     Initial:    all U(-1/√h, 1/√h), as in torch.nn.LSTM
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Hochreiter and Schmidhuber 1997, as in torch.nn.LSTM with batch_first
     """
-    return _recurrent(A, B, C, 4, 2, lstm_cell, name, initial)
+    return _recurrent(A, B, C, Kind(lstm_cell, 4, 2), name, initial, lengths)
 
 
 @checked
 def gru(
-    A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "gru", initial: Initial | None = None
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    name: str = "gru",
+    initial: Initial | None = None,
+    lengths: bool = False,
 ) -> Term:
     """Gated recurrent unit: h ← (1 - z) · n + z · h, from 0 on, for each position.
 
     r, z = σ(…) are, in this order, the first parts of x W + b + h U + a, and n is
     tanh(x Wₙ + bₙ + r · (h Uₙ + aₙ)). The first axis of A is that of the batch, the second that of time.
+    With `lengths`, sequences end, as in `lstm`.
 
-    Type:       A + B -> A + C for A = [N, T], B = [d] and C = [h]: h at every time, with the parameters
+    Type:       A + B -> A + C, with lengths (A + B, i64[N]) -> A + C, for A = [N, T], B = [d] and C = [h]:
+                h at every time, with the parameters
                 `<name>.weight_ih_l0 : [d, 3h]` W, `<name>.weight_hh_l0 : [h, 3h]` U,
                 `<name>.bias_ih_l0 : [3h]` b and `<name>.bias_hh_l0 : [3h]` a
     Initial:    all U(-1/√h, 1/√h), as in torch.nn.GRU
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Cho et al. 2014 (arXiv:1406.1078), as in torch.nn.GRU with batch_first
     """
-    return _recurrent(A, B, C, 3, 1, gru_cell, name, initial)
+    return _recurrent(A, B, C, Kind(gru_cell, 3, 1), name, initial, lengths)
 
 
 def _parts(x: Any, count: int) -> tuple[Any, ...]:
@@ -87,11 +161,10 @@ def _recurrent(
     A: NdArrayType,
     B: NdArrayType,
     C: NdArrayType,
-    gates: int,
-    carried: int,
-    cell: Callable[[Any, Recurrent, Any], Any],
+    kind: Kind,
     name: str,
     initial: Initial | None,
+    lengths: bool,
 ) -> Term:
     """Compute the product with x for all times, then loop over time."""
     if A.rank != 2 or B.rank != 1 or C.rank != 1 or not isinstance(C.shape[0], int):
@@ -100,25 +173,30 @@ def _recurrent(
             f"they are {A}, {B} and {C}",
             "reshape the input",
         )
-    wide = C.with_shape((gates * C.shape[0],))
+    wide = C.with_shape((kind.gates * C.shape[0],))
     uniform = fan_in_uniform(C.shape[0])
 
-    def weight(kind: str, source: NdArrayType) -> Any:
+    def weight(part: str, source: NdArrayType) -> Any:
         first = uniform if initial is None else chosen(initial, source.size, wide.size)
-        return parameter(f"weight_{kind}_l0", source + wide, first)
+        return parameter(f"weight_{part}_l0", source + wide, first)
 
-    def forward(x: Any) -> Any:
+    def forward(x: Any, *ends: Any) -> Any:
         w, u = weight("ih", B), weight("hh", C)
-        b, a = (parameter(f"bias_{kind}_l0", wide, uniform) for kind in ("ih", "hh"))
+        b, a = (parameter(f"bias_{part}_l0", wide, uniform) for part in ("ih", "hh"))
         rows = ops.permute(x @ w + copies(b, A + wide), 1, 0, 2)
-        batch = A.with_shape(A.shape[:1])
+        masks = [ops.transpose(ops.sequence_mask(n, A.shape[1])) for n in ends]
 
         def recurrent(h: Any) -> Any:
             return h @ u + copies(a, batch + wide)
 
-        first = (Constant(batch + C, 0)(),) * carried
-        _, hs = ops.scan(lambda state, row: cell(label("gates", row), recurrent, state), first, rows)
+        def iteration(state: State, row: Any) -> tuple[State, Any]:
+            gates, *exists = row
+            return until_end(kind.cell(label("gates", gates), recurrent, state), state, *exists)
+
+        first = (Constant(batch + C, 0)(),) * kind.carried
+        _, hs = ops.scan(iteration, first, (rows, *masks))
         return label("out", ops.permute(hs, 1, 0, 2))
 
+    batch = A.with_shape(A.shape[:1])
     with scope(name):
-        return build(forward, [A + B])
+        return build(forward, [A + B, *numbers_of_elements(A, lengths)])

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import linear
 from catgrad.frontends.torch.aten.randomness import dropped
 from catgrad.frontends.torch.registry import aten, register, require
-from catgrad.learn.layers.recurrent import gru_cell, lstm_cell
-from catgrad.terms.structural import zeros_like
-
-State = tuple[Any, ...]
-Cell = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
-"""A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
-
-
-def _simple(activation: Callable[[Any], Any]) -> Cell:
-    """Elman cell: h ← σ(x W + b + h U + a)."""
-
-    def cell(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
-        h = activation(gates + recurrent(state[0]))
-        return (h,), h
-
-    return cell
+from catgrad.learn.layers.recurrent import Cell, State, gru_cell, lstm_cell, rnn_cell, until_end
 
 
 class Layout(NamedTuple):
@@ -74,8 +59,8 @@ def _one_state(overload: str, cell: Cell) -> None:
 CELLS = {
     "lstm": lstm_cell,
     "gru": gru_cell,
-    "rnn_tanh": _simple(ops.tanh),
-    "rnn_relu": _simple(ops.relu),
+    "rnn_tanh": rnn_cell(ops.tanh),
+    "rnn_relu": rnn_cell(ops.relu),
 }
 """Cells by the names of PyTorch's functions."""
 
@@ -83,9 +68,9 @@ for _kind in ("gru", "rnn_tanh", "rnn_relu"):
     _one_state(f"{_kind}.input", CELLS[_kind])
 
 
-def of_padded(
+def of_any_length(
     x: Any,
-    lengths: Any,
+    lengths: Any | None,
     first: Sequence[Any],
     weights: Sequence[Any],
     kind: str,
@@ -95,27 +80,13 @@ def of_padded(
     train: bool,
     bidirectional: bool,
 ) -> list[Any]:
-    """Recurrent layers over sequences of these lengths: h at every time, 0 beyond, and the last states."""
-    times = x.shape[:2]
-    exists = ops.broadcast(ops.iota(times[0]), times, [1]) < ops.broadcast(lengths, times, [0])
+    """Recurrent layers over sequences, of given lengths: h at every time, 0 beyond, and the last states."""
     layout = Layout(has_biases, num_layers, bidirectional, False, dropout if train else 0)
-    return list(_recurrent(_until_end(CELLS[kind]), x, first, weights, layout, exists))
+    masks = [] if lengths is None else [ops.transpose(ops.sequence_mask(lengths, x.shape[0]))]
+    return list(_recurrent(CELLS[kind], x, first, weights, layout, masks))
 
 
-register("catgrad.recurrent.default", real=of_padded, is_random=True)
-
-
-def _until_end(cell: Cell) -> Cell:
-    """Keep the state of a sequence where it has no element, and give 0 in place of the row."""
-
-    def kept(row: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
-        gates, exists = row
-        new, h = cell(gates, recurrent, state)
-        own = ops.broadcast(exists, h.shape, [1])
-        held = tuple(ops.select(own, a, b) for a, b in zip(new, state, strict=True))
-        return held, ops.select(own, h, zeros_like(h))
-
-    return kept
+register("catgrad.recurrent.default", real=of_any_length, is_random=True)
 
 
 def _recurrent(
@@ -124,9 +95,9 @@ def _recurrent(
     first: Sequence[Any],
     weights: Sequence[Any],
     layout: Layout,
-    exists: Any = None,
+    masks: Sequence[Any] = (),
 ) -> Any:
-    """Apply layers in sequence; x is [time, batch, features] inside, and `exists` [time, batch] if given."""
+    """Apply layers in sequence; x is [time, batch, features] inside, and a mask [time, batch]."""
     directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
     require(
         len(weights) == layout.layers * directions * count,
@@ -143,7 +114,7 @@ def _recurrent(
             k = len(last)
             begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
             own = weights[k * count : (k + 1) * count]
-            end, hs = _one_direction(cell, x, begin, own, bool(backwards), exists)
+            end, hs = _one_direction(cell, x, begin, own, bool(backwards), masks)
             last.append(end)
             rows.append(hs)
         x = ops.concat(rows, -1)
@@ -152,17 +123,16 @@ def _recurrent(
 
 
 def _one_direction(
-    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool, exists: Any
+    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Any]
 ) -> tuple[State, Any]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
-    gates = linear(x, w, b)
-    return ops.scan(
-        lambda state, row: cell(row, lambda h: linear(h, u, a), state),
-        begin,
-        gates if exists is None else (gates, exists),
-        backwards=backwards,
-    )
+
+    def iteration(state: State, row: Any) -> tuple[State, Any]:
+        gates, *exists = row
+        return until_end(cell(gates, lambda h: linear(h, u, a), state), state, *exists)
+
+    return ops.scan(iteration, begin, (linear(x, w, b), *masks), backwards=backwards)
 
 
 def _part(states: Any, k: int) -> Any:

@@ -1,6 +1,8 @@
-"""Packed sequences during a trace: padded arrays with the length of each, as sizes must not depend on data.
+"""Sequences of any length during a trace: one loop, which is an operation, over padded arrays.
 
-A loop over them leaves the state of a sequence as it is after its last element.
+A packed sequence is a padded array with the length of each, as sizes must not depend on data; a loop over it
+leaves the state of a sequence as it is after its last element. Layers over a symbolic number of times are
+loops too, which torch.export would unroll.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import torch
 from catgrad.frontends.torch.registry import require
 
 OPERATION = "catgrad::recurrent"
-"""The operation of recurrent layers over padded sequences, which `recurrent.py` translates."""
+"""The operation of recurrent layers over sequences of any length, which `recurrent.py` translates."""
 
 SCHEMA = (
-    "(Tensor x, Tensor lengths, Tensor[] first, Tensor[] weights, str kind, bool has_biases, int num_layers,"
+    "(Tensor x, Tensor? lengths, Tensor[] first, Tensor[] weights, str kind, bool has_biases, int num_layers,"
     " float dropout, bool train, bool bidirectional) -> Tensor[]"
 )
 
@@ -128,14 +130,22 @@ def _recurrent(kind: str) -> Any:
     """Return the function of recurrent layers, of packed or other sequences."""
 
     def layers(x: Any, *arguments: Any) -> Any:
-        if not isinstance(x, Padded):
+        if isinstance(x, Padded):
+            y, *last = _loop(kind, x.array, x.lengths, *arguments[1:])
+            return (Padded(y, x.lengths), *last)
+        *options, is_batch_first = arguments
+        if not isinstance(x.size(int(is_batch_first)), torch.SymInt):
             return getattr(torch._VF, kind)(x, *arguments)
-        _, first, weights, *options = arguments
-        states = list(first) if isinstance(first, (tuple, list)) else [first]
-        y, *last = torch.ops.catgrad.recurrent(x.array, x.lengths, states, weights, kind, *options)
-        return (Padded(y, x.lengths), *last)
+        y, *last = _loop(kind, x.transpose(0, 1) if is_batch_first else x, None, *options)
+        return (y.transpose(0, 1) if is_batch_first else y, *last)
 
     return layers
+
+
+def _loop(kind: str, x: Any, lengths: Any, first: Any, *arguments: Any) -> Any:
+    """Apply the operation to an array [time, batch, features] and the first states, several or one."""
+    states = list(first) if isinstance(first, (tuple, list)) else [first]
+    return torch.ops.catgrad.recurrent(x, lengths, states, arguments[0], kind, *arguments[1:])
 
 
 def _with_padded(sizes: Any) -> Any:
