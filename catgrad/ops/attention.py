@@ -9,10 +9,12 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError, ShapeError
+from catgrad.ops.arithmetic import maximum
 from catgrad.ops.compare import select
 from catgrad.ops.contract import Contract
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
+from catgrad.ops.sequences import sequence_mask
 from catgrad.ops.shape import reshape
 from catgrad.ops.softmax import Softmax, softmax
 from catgrad.terms.op import Examples, Op, Types, floating
@@ -82,13 +84,10 @@ class Attention(Op):
         return Softmax(scores.ndim - 1).ref(scores) @ v
 
     def body(self, q: Any, k: Any, v: Any) -> Any:
-        b = tuple(range(q.type.rank - 2))
-        t, s, d, e = range(len(b), len(b) + 4)
-        scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
+        scores = _scores(q, k)
         if self.causal:
-            scores = select(_seen(scores, self.window), scores, Constant(scores.type, -inf)())
-        weights = part("weights", softmax(part("scores", scores)))
-        return Contract((*b, t, s), (*b, s, e), (*b, t, e))(weights, v)
+            scores = _masked(scores, _seen(scores, self.window))
+        return _mixed(scores, v)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -102,12 +101,43 @@ class Attention(Op):
         ]
 
 
-def attention(q: Any, k: Any, v: Any, causal: bool = False, window: int | None = None) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, causal: bool = False, window: int | None = None, lengths: Any = None
+) -> Any:
     """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only.
 
-    A `window` limits causal attention to that many positions, of which a query's own is the last.
+    A `window` limits causal attention to that many positions, of which a query's own is the last. With
+    `lengths`, whole numbers of which the axes are the first of q, k and v, no query attends to a key at or
+    beyond its sequence's length; of an empty sequence, to the first.
     """
-    return Attention(causal, window)(q, k, v)
+    whole = Attention(causal, window)
+    if lengths is None:
+        return whole(q, k, v)
+    whole.type(q.type, k.type, v.type)
+    scores = _scores(q, k)
+    last, first = scores.type.rank - 1, Constant(lengths.type, 1)()
+    exists = sequence_mask(maximum(lengths, first), k.shape[-2])
+    seen = broadcast(exists, scores.shape, range(lengths.type.rank, last))
+    return _mixed(_masked(scores, seen & _seen(scores, window) if causal else seen), v)
+
+
+def _scores(q: Any, k: Any) -> Any:
+    """q kᵀ / √d over the last two axes."""
+    b = tuple(range(q.type.rank - 2))
+    t, s, d = range(len(b), len(b) + 3)
+    return Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
+
+
+def _masked(scores: Any, seen: Any) -> Any:
+    return select(seen, scores, Constant(scores.type, -inf)())
+
+
+def _mixed(scores: Any, v: Any) -> Any:
+    """softmax(scores) v over the last two axes."""
+    b = tuple(range(v.type.rank - 2))
+    t, s, _, e = range(len(b), len(b) + 4)
+    weights = part("weights", softmax(part("scores", scores)))
+    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(weights, v)
 
 
 def shared_heads(x: Any, heads: int) -> Any:

@@ -12,7 +12,7 @@ from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.basic import affine
 from catgrad.learn.layers.memory import POSITION, remembering, require_one
 from catgrad.learn.layers.norms import layer_norm
-from catgrad.learn.layers.parts import Activation, gelu, label
+from catgrad.learn.layers.parts import Activation, gelu, identity, label, types_of_lengths, until_lengths
 from catgrad.learn.layers.stateful import dropout as drops
 from catgrad.learn.layers.structure import residual
 from catgrad.learn.options import check_integer, positive
@@ -39,6 +39,7 @@ def attention(
     kv_heads: int | None = None,
     head_dim: int | None = None,
     window: int | None = None,
+    lengths: bool = False,
 ) -> Term:
     """Multi-head self-attention: y = [head₁, …, headₕ] · W₀ + b₀, headᵢ = softmax(qᵢ kⱼᵀ / √e) vⱼ.
 
@@ -53,14 +54,18 @@ def attention(
     values to buffers of `memory` positions, or of the window if it is shorter, all of which it attends to.
     When these are full, the earliest is replaced. The run number `position` counts.
 
-    Type:       A + B -> A + B for B = [d], with the parameters `<name>.in_proj.weight : [d, (h + 2 k) e]`,
-                `<name>.in_proj.bias`, `<name>.out_proj.weight : [h e, d]` and
-                `<name>.out_proj.bias`; with memory, the buffers `<name>.keys` and `<name>.values`
+    With `lengths`, a second input, whole numbers n, each sequence ends after n positions: beyond, the result
+    is 0, and padding, which must be finite, changes nothing.
+
+    Type:       A + B -> A + B, with lengths (A + B, i64[b…]) -> A + B, for B = [d] and A = [b…, t], with the
+                parameters `<name>.in_proj.weight : [d, (h + 2 k) e]`, `<name>.in_proj.bias`,
+                `<name>.out_proj.weight : [h e, d]` and `<name>.out_proj.bias`; with memory, the buffers
+                `<name>.keys` and `<name>.values`
     Initial:    as in torch.nn.MultiheadAttention: W by xavier_uniform, W₀ U(-1/√n, 1/√n) for n = h e, 0
     Raises:     ShapeError if A has no axis, or without `head_dim`, the heads do not divide d; with memory, if
                 A is more than one position; OptionError unless heads, `kv_heads`, `head_dim`, `window` and
                 `memory` are integers ≥ 1, `rotary` is positive, `kv_heads` divide the heads, and a window has
-                `causal` or memory
+                `causal` or memory; for lengths with memory
     Source:     Vaswani et al. 2017 (arXiv:1706.03762), section 3.2; shared keys and values: Ainslie et al.
                 2023 (arXiv:2305.13245); windows in caches: Jiang et al. 2023 (arXiv:2310.06825), section 2
     """
@@ -73,24 +78,32 @@ def attention(
             positive("rotary", rotary)
         if memory is not None:
             require_one("attention", A, memory)
+            _require_no(lengths)
         sizes = tuple(count * width for count in (heads, kv_heads, kv_heads))
         into = affine(A, B, B.with_shape((sum(sizes),)), "in_proj", bias, initial, bias_initial)
         out = affine(A, B.with_shape(sizes[:1]), B, "out_proj", bias, out_initial, bias_initial)
 
-        def forward(x: Any) -> Any:
+        def forward(x: Any, *ends: Any) -> Any:
             parts = zip("qkv", ops.split(into(x), sizes, -1), strict=True)
             q, k, v = (_by_head(label(name, part), width) for name, part in parts)
             if rotary is not None:
                 positions = None if memory is None else ops.reshape(POSITION(), 1)
                 q, k = (ops.rotary(y, rotary, positions=positions) for y in (q, k))
             if memory is None:
-                y = ops.attention(q, shared_heads(k, heads), shared_heads(v, heads), causal, window)
+                y = ops.attention(q, shared_heads(k, heads), shared_heads(v, heads), causal, window, *ends)
             else:
                 group = ops.reshape(q, *k.shape[:-2], heads // kv_heads, width)
                 y = remembering(group, k, v, min(memory, window or memory))
-            return label("out", out(_joined(ops.reshape(y, *q.shape))))
+            return label("out", until_lengths(out(_joined(ops.reshape(y, *q.shape))), *ends))
 
-        return build(forward, [A + B])
+        return build(forward, [A + B, *types_of_lengths(A, lengths)])
+
+
+def _require_no(lengths: bool) -> None:
+    if lengths:
+        raise OptionError(
+            "attention with memory must have one position at a time", "it has lengths", "leave them out"
+        )
 
 
 def _heads(
@@ -138,23 +151,26 @@ def transformer_block(
     name: str = "block",
     initial: Initial | None = None,
     memory: int | None = None,
+    lengths: bool = False,
 ) -> Term:
     """y = z + mlp(norm₂(z)) with z = x + attention(norm₁(x)), and mlp(u) = σ(u · W₁ + b₁) · W₂ + b₂.
 
     With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)). In training,
-    `dropout` applies to the result of attention, to σ(…) and to the result of the mlp. `memory` is that
-    of attention.
+    `dropout` applies to the result of attention, to σ(…) and to the result of the mlp. `memory` and
+    `lengths` are those of attention.
 
-    Type:       A + B -> A + B for B = [d], with `hidden` features between, by default 4 d; the
-                parameters are those of `<name>.self_attn`, `linear1`, `linear2`, `norm1` and `norm2`,
-                as in torch.nn.TransformerEncoderLayer
+    Type:       A + B -> A + B, with lengths (A + B, i64[b…]) -> A + B, for B = [d] and A = [b…, t], with
+                `hidden` features between, by default 4 d; the parameters are those of `<name>.self_attn`,
+                `linear1`, `linear2`, `norm1` and `norm2`, as in torch.nn.TransformerEncoderLayer
     Initial:    as in torch.nn.TransformerEncoderLayer; `initial` is for all four matrices
     Raises:     as attention
     Source:     Vaswani et al. 2017 (arXiv:1706.03762); norms first: Xiong et al. 2020 (arXiv:2002.04745)
     """
     into, out = (initial or xavier_uniform), (initial or fan_in_uniform)
     with scope(name):
-        attend = attention(A, B, heads, causal, rotary, bias, "self_attn", into, out, memory=memory)
+        attend = attention(
+            A, B, heads, causal, rotary, bias, "self_attn", into, out, memory=memory, lengths=lengths
+        )
         H = B.with_shape((4 * B.shape[0] if hidden is None else hidden,))
         wide, narrow = affine(A, B, H, "linear1", bias, out), affine(A, H, B, "linear2", bias, out)
         mlp = wide >> activation(obj(A + H)) >> narrow
@@ -166,9 +182,12 @@ def transformer_block(
             attend, mlp = attend >> drop1, wide >> activation(obj(A + H)) >> drop >> narrow >> drop2
         norm1, norm2 = (layer_norm(A, B, epsilon, norm, bias) for norm in ("norm1", "norm2"))
         sum1, sum2 = (build(partial(label, part), [A + B]) for part in ("residual1", "residual2"))
+    ends = types_of_lengths(A, lengths)
     if norm_first:
-        return residual(norm1 >> attend) >> sum1 >> residual(norm2 >> mlp) >> sum2
-    return residual(attend) >> norm1 >> residual(mlp) >> norm2
+        block = residual((norm1 @ identity(ends)) >> attend) >> sum1 >> residual(norm2 >> mlp) >> sum2
+    else:
+        block = residual(attend) >> norm1 >> residual(mlp) >> norm2
+    return build(lambda x, *n: until_lengths(block(x, *n), *n), [A + B, *ends]) if lengths else block
 
 
 def _by_head(x: Any, width: int) -> Any:

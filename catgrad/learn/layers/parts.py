@@ -49,15 +49,18 @@ def copies(x: Any, type: NdArrayType) -> Any:
     return ops.broadcast(x, type.shape)
 
 
-def numbers_of_elements(A: NdArrayType, wanted: bool) -> list[NdArrayType]:
+def types_of_lengths(A: NdArrayType, wanted: bool) -> list[NdArrayType]:
     """Return the type of the input `lengths` of sequences along the last axis of A, if it is wanted."""
     return [NdArrayType(A.shape[:-1], Dtype.int64)] * wanted
 
 
-def until_lengths(x: Any, lengths: Any, axis: int) -> Any:
-    """Set to 0 what is beyond the lengths of sequences along an axis, before which are those of lengths."""
-    exists = ops.broadcast(ops.sequence_mask(lengths, x.shape[axis]), x.shape, range(axis + 1, x.type.rank))
-    return ops.select(exists, x, ops.zeros_like(x))
+def until_lengths(x: Any, lengths: Any = None) -> Any:
+    """Set to 0 what is beyond the lengths of sequences, along the axis after those of lengths."""
+    if lengths is None:
+        return x
+    time = lengths.type.rank
+    mask = ops.sequence_mask(lengths, x.shape[time])
+    return ops.select(ops.broadcast(mask, x.shape, range(time + 1, x.type.rank)), x, ops.zeros_like(x))
 
 
 def pointwise(function: Callable[[Any], Any]) -> Pointwise:

@@ -9,7 +9,7 @@ from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
 from catgrad.learn.layers.arguments import checked
-from catgrad.learn.layers.parts import Activation, copies, label, numbers_of_elements, parameter, tanh
+from catgrad.learn.layers.parts import Activation, copies, label, parameter, tanh, types_of_lengths
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Constant, zeros_like
@@ -199,4 +199,4 @@ def _recurrent(
 
     batch = A.with_shape(A.shape[:1])
     with scope(name):
-        return build(forward, [A + B, *numbers_of_elements(A, lengths)])
+        return build(forward, [A + B, *types_of_lengths(A, lengths)])

@@ -59,14 +59,14 @@ def checkpointed(layer: Term) -> Term:
 
 @checked
 def residual(layer: Term) -> Term:
-    """Residual connection: y = x + f(x), wire by wire.
+    """Residual connection: y = x + f(x, z), wire by wire; f may have further inputs z, such as lengths.
 
-    Type:     A -> A, for a layer A -> A
-    Raises:   ShapeError if the types of inputs and outputs differ
+    Type:     A ⊗ Z -> A, for a layer A ⊗ Z -> A
+    Raises:   ShapeError if the types of outputs are not those of the first inputs
     Source:   He et al. 2015 (arXiv:1512.03385), equation 1
     """
     source, target = list(layer.source.table), list(layer.target.table)
-    if source != target:
+    if source[: len(target)] != target:
         raise ShapeError(
             "a residual layer must return the type of its input",
             f"it maps {source} to {target}",
@@ -74,6 +74,6 @@ def residual(layer: Term) -> Term:
         )
 
     def forward(*xs: Any) -> Any:
-        return [ops.add(x, y) for x, y in zip(xs, layer.apply(*xs), strict=True)]
+        return [ops.add(x, y) for x, y in zip(xs, layer.apply(*xs), strict=False)]
 
     return build(forward, source)

@@ -170,6 +170,17 @@ def _declare() -> None:
 
     torch.library.define(OPERATION, SCHEMA)
     torch.library.register_fake(OPERATION, shapes)
+    torch.library.register_autograd(OPERATION, _refuse_derivative)
+
+
+def _refuse_derivative(*_: Any) -> Any:
+    """Refuse a derivative within forward: the loop has one as a term alone."""
+    require(
+        False,
+        "a derivative within forward must pass through operations of PyTorch",
+        "it passes through a recurrent layer over sequences of different or symbolic lengths",
+        "leave the axis of time out of `dynamic`, and mask the outputs of the layer in place of packing",
+    )
 
 
 def _wide(mask: Any, x: Any) -> Any:
