@@ -9,14 +9,13 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError, ShapeError
-from catgrad.ops.arithmetic import maximum
 from catgrad.ops.compare import select
 from catgrad.ops.contract import Contract
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
 from catgrad.ops.sequences import sequence_mask
 from catgrad.ops.shape import reshape
-from catgrad.ops.softmax import Softmax, softmax
+from catgrad.ops.softmax import Softmax, softmax, softmax_of_seen
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, part
 from catgrad.types import Array, NdArrayType
@@ -87,7 +86,7 @@ class Attention(Op):
         scores = _scores(q, k)
         if self.causal:
             scores = _masked(scores, _seen(scores, self.window))
-        return _mixed(scores, v)
+        return _mixed(softmax(part("scores", scores)), v)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -108,17 +107,17 @@ def attention(
 
     A `window` limits causal attention to that many positions, of which a query's own is the last. With
     `lengths`, whole numbers of which the axes are the first of q, k and v, no query attends to a key at or
-    beyond its sequence's length; of an empty sequence, to the first.
+    beyond its sequence's length; where it attends to none, y is 0.
     """
     whole = Attention(causal, window)
     if lengths is None:
         return whole(q, k, v)
     whole.type(q.type, k.type, v.type)
     scores = _scores(q, k)
-    last, first = scores.type.rank - 1, Constant(lengths.type, 1)()
-    exists = sequence_mask(maximum(lengths, first), k.shape[-2])
-    seen = broadcast(exists, scores.shape, range(lengths.type.rank, last))
-    return _mixed(_masked(scores, seen & _seen(scores, window) if causal else seen), v)
+    last = scores.type.rank - 1
+    seen = broadcast(sequence_mask(lengths, k.shape[-2]), scores.shape, range(lengths.type.rank, last))
+    seen = seen & _seen(scores, window) if causal else seen
+    return _mixed(softmax_of_seen(_masked(scores, seen), seen, last), v)
 
 
 def _scores(q: Any, k: Any) -> Any:
@@ -132,12 +131,11 @@ def _masked(scores: Any, seen: Any) -> Any:
     return select(seen, scores, Constant(scores.type, -inf)())
 
 
-def _mixed(scores: Any, v: Any) -> Any:
-    """softmax(scores) v over the last two axes."""
+def _mixed(weights: Any, v: Any) -> Any:
+    """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
-    weights = part("weights", softmax(part("scores", scores)))
-    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(weights, v)
+    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v)
 
 
 def shared_heads(x: Any, heads: int) -> Any:

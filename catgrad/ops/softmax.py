@@ -11,6 +11,7 @@ from catgrad.dims import Size
 from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
 from catgrad.ops.extrema import Max, max
+from catgrad.ops.logic import any
 from catgrad.ops.reduce import broadcast, sum
 from catgrad.ops.shape import Shape, normalised
 from catgrad.ops.transcendental import exp, log
@@ -131,6 +132,13 @@ class LogSumExp(Op):
 def softmax(x: Any, axis: int = -1) -> Any:
     """yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, by default the last."""
     return Softmax(*normalised(axis, x.type.rank))(x)
+
+
+def softmax_of_seen(scores: Any, seen: Any, axis: int) -> Any:
+    """Softmax along an axis, and 0 with gradient 0 where none of the elements is seen, not NaN."""
+    zero = zeros_like(scores)
+    sees = broadcast(any(seen, axis), scores.shape, [axis])
+    return select(sees, softmax(select(sees, scores, zero), axis), zero)
 
 
 def log_softmax(x: Any, axis: int = -1) -> Any:

@@ -12,6 +12,7 @@ from catgrad.frontends.torch.aten.randomness import dropped
 from catgrad.frontends.torch.aten.reductions import softmax_of_seen
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.attention import shared_heads
+from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 

@@ -11,7 +11,7 @@ from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.operands import as_floating, axes_of, dtype_from
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten
-from catgrad.terms.structural import zeros_like
+from catgrad.ops.softmax import softmax_of_seen
 from catgrad.types import Dtype
 
 
@@ -123,13 +123,6 @@ def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """Softmax along an axis, and 0 where all elements are -∞."""
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
     return softmax_of_seen(x, x > -inf, *axes_of(x, dim))
-
-
-def softmax_of_seen(scores: Any, seen: Any, axis: int) -> Any:
-    """Softmax along an axis, and 0 with gradient 0 where none of the elements is seen, not NaN."""
-    zero = zeros_like(scores)
-    sees = ops.broadcast(ops.any(seen, axis), scores.shape, [axis])
-    return ops.select(sees, ops.softmax(ops.select(sees, scores, zero), axis), zero)
 
 
 @aten("_log_softmax.default")
