@@ -131,13 +131,13 @@ def test_examples_of_targets_have_the_symbolic_axes_of_the_outputs(dynamic):
 def test_targets_have_a_symbolic_axis_of_their_own():
     """Alignments of labels, of another number than times, to the outputs at each time."""
 
-    def loss(scores, labels, lengths):
-        times = torch.full((scores.shape[0],), scores.shape[1])
+    def loss(scores, labels, times, lengths):
         return F.ctc_loss(scores.transpose(0, 1).log_softmax(-1), labels, times, lengths)
 
     def aligned(n, time, count):
         x, lengths, _ = batch(n, time)
-        return x, lengths, torch.randint(1, CLASSES, (n, count)), torch.randint(1, count + 1, (n,))
+        labels = torch.randint(1, CLASSES, (n, count)), torch.randint(1, count + 1, (n,))
+        return x, lengths, labels[0], torch.full((n,), time), labels[1]
 
     torch.manual_seed(0)
     batches = [aligned(4, 9, 3), aligned(2, 7, 2), aligned(3, 12, 5)]
@@ -158,6 +158,17 @@ class Differentiated(nn.Module):
         return torch.autograd.grad(self.tagger(x, lengths).square().sum(), x, create_graph=True)[0]
 
 
+class Projected(nn.Module):
+    """An LSTM with projected states."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layer, self.out = nn.LSTM(3, 4, proj_size=2, batch_first=True), nn.Linear(width, 1)
+
+    def forward(self, x, lengths):
+        return self.out(unpack(self.layer(pack(x, lengths, True, enforce_sorted=False))[0], True)[0])
+
+
 class Steps(nn.Module):
     """A loop in Python."""
 
@@ -176,7 +187,8 @@ REFUSED = [
     (lambda: Differentiated(True), ("batch",), "passes through a recurrent layer over sequences of diff"),
     (lambda: Differentiated(False), AXES, "leave the axis of time out of `dynamic`"),
     (Steps, AXES, "the axis time must be free"),
-    (lambda: Tagger(nn.LSTM, True, proj_size=2), AXES, "leave out proj_size"),
+    (lambda: Projected(2), AXES, "leave out proj_size"),
+    (lambda: Projected(4), AXES, "PyTorch raises RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
 ]  # fmt: skip
 
 

@@ -69,13 +69,14 @@ class Export:
         from catgrad.frontends.torch.tracing.traceable import traceable  # it needs PyTorch
 
         _declare_shapes()
-        with _mode(self.module, self.train), restored(self.module), traceable(), quiet():
+        with _mode(self.module, self.train), restored(self.module), quiet():
             try:
-                with refused(self.module):
+                with traceable(), refused(self.module):
                     program = self._traced()
             except Exception as error:
                 raise refusal(error, self.module, self.axes.inputs) from error
-            check_repeatable(self.module, self.axes.inputs)
+            with traceable():
+                check_repeatable(self.module, self.axes.inputs)
             return program
 
     def _traced(self) -> Any:
