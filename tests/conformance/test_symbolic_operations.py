@@ -45,6 +45,10 @@ CALLS = {
     "any": (ops.any, (3, 4, BOOL)), "all": (lambda x: ops.all(x, 0), (3, 4, BOOL)),
     "matmul": (ops.matmul, (2, 3, 4), (2, 4, 5)),
     "attention": (ops.attention, (2, 3, 4), (2, 5, 4), (2, 5, 4)),
+    "attention of lengths": (
+        lambda q, k, v, n: ops.attention(q, k, v, lengths=n), (2, 3, 4), (2, 5, 4), (2, 5, 4), (2, I64),
+    ),
+    "sequence_mask": (lambda x, n: ops.select(ops.sequence_mask(n, x.shape[1]), x, -x), (3, 4), (3, I64)),
     "layer_norm": (ops.layer_norm, (3, 4)), "group_norm": (lambda x: ops.group_norm(x, 2), (2, 4, 3)),
     "batch_norm": (ops.batch_norm, (2, 3), (3,), (3,)),
     "conv": (lambda x, w: ops.conv(x, w), (7, 3, 5), (4, 3, 2)),
@@ -78,7 +82,7 @@ def types_of(shapes, size, number):
 
 
 REFUSED = {
-    "diagonal of a rectangle": (3, 4), "attention": (4,), "group_norm": (4,), "conv": (2, 3, 4, 5),
+    "diagonal of a rectangle": (3, 4), "attention": (4,), "attention of lengths": (4,), "group_norm": (4,), "conv": (2, 3, 4, 5),
     "max_pool": (4,), "avg_pool": (4,), "adaptive_avg_pool": (5,), "adaptive_max_pool": (5,), "window": (4,),
     "solve": (3,), "inverse": (3,), "determinant": (3,), "cholesky": (3,), "rotary": (4,),
     "size over an array": (3,), "size compared with an array": (3,), "half a size": (3,),

@@ -94,7 +94,7 @@ SPATIAL: Sequence[Term] = (
 SEQUENTIAL: Sequence[Term] = (
     layers.attention(SEQUENCE, C, 2, causal=True), layers.transformer_block(SEQUENCE, C, 2),
     layers.position_embedding(A + NdArrayType((1,)), C, 9), layers.lstm(SEQUENCE, B, C),
-    layers.gru(SEQUENCE, B, C),
+    layers.gru(SEQUENCE, B, C), layers.rnn(SEQUENCE, B, C, activation=layers.relu, lengths=True),
 )  # fmt: skip
 
 
