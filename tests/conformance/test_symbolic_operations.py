@@ -82,7 +82,8 @@ def types_of(shapes, size, number):
 
 
 REFUSED = {
-    "diagonal of a rectangle": (3, 4), "attention": (4,), "attention of lengths": (4,), "group_norm": (4,), "conv": (2, 3, 4, 5),
+    "diagonal of a rectangle": (3, 4), "attention": (4,), "attention of lengths": (4,), "group_norm": (4,),
+    "conv": (2, 3, 4, 5),
     "max_pool": (4,), "avg_pool": (4,), "adaptive_avg_pool": (5,), "adaptive_max_pool": (5,), "window": (4,),
     "solve": (3,), "inverse": (3,), "determinant": (3,), "cholesky": (3,), "rotary": (4,),
     "size over an array": (3,), "size compared with an array": (3,), "half a size": (3,),
