@@ -138,6 +138,24 @@ def test_shapes_that_a_graph_computes_stay_symbolic():
     assert str(imported.model.target.table[0]) == "f32[batch*time,2,3]"
 
 
+@pytest.mark.parametrize(("kind", "gates", "states"), [("LSTM", 4, 2), ("GRU", 3, 1), ("RNN", 1, 1)])
+@pytest.mark.parametrize("is_input", [True, False])
+def test_recurrent_operators_end_at_the_lengths_of_sequences(kind, gates, states, is_input):
+    lengths = np.array([2, 5, 1], np.int32)
+    numbers = {
+        name: RNG.normal(size=(2, *shape)).astype(F)
+        for name, shape in {"w": (gates * 3, 4), "r": (gates * 3, 3), "b": (2 * gates * 3,)}.items()
+    }
+    results = ["y", "h", "c"][: 1 + states]
+    made = model(
+        [("x", F, ["time", "batch" if is_input else 3, 4]), *[("n", np.int32, ["batch"])] * is_input],
+        [(kind, "x w r b n", " ".join(results), {"hidden_size": 3, "direction": "bidirectional"})],
+        [(name, F, 4 if name == "y" else 3) for name in results],
+        numbers if is_input else {**numbers, "n": lengths},
+    )
+    check(made, RNG.normal(size=(5, 3, 4)).astype(F), *[lengths] * is_input)
+
+
 @pytest.mark.parametrize(
     "slices", [([1], [2**40]), ([-2], [2**40]), ([0], [-1]), ([1], [-2]), ([-1], [-(2**40)])]
 )

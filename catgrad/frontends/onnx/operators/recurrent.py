@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.onnx.operators.operands import spread
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.learn.layers.recurrent import until_end
 from catgrad.terms.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 State = tuple[Any, ...]
 Numbers = Sequence[float] | None
@@ -168,12 +170,7 @@ def _recurrent(
     """Run a cell in each direction; return the outputs at every time, then the last states."""
     x = ops.permute(x, 1, 0, 2) if layout else x
     steps, batch, _ = x.shape
-    require(
-        lengths is None or (isinstance(lengths, np.ndarray) and all(n == steps for n in lengths)),
-        "sequences must have one length",
-        "sequence_lens gives others",
-        "leave it out, and pad the sequences",
-    )
+    masks = _masks(lengths, steps)
     every: list[Any] = []
     last: list[State] = []
     for k, (cell, backwards) in enumerate(zip(cells, _directions(direction), strict=True)):
@@ -182,7 +179,7 @@ def _recurrent(
         begin = tuple(
             zeros if s is None else _row(ops.permute(s, 1, 0, 2) if layout else s, k) for s in first
         )
-        rows = _affine(x, weights.w, weights.b)
+        rows = (_affine(x, weights.w, weights.b), *masks)
         end, ys = ops.scan(_iteration(cell, weights), begin, rows, backwards=backwards)
         every.append(ys)
         last.append(end)
@@ -193,12 +190,21 @@ def _recurrent(
     return y, *states
 
 
+def _masks(lengths: Any, steps: Size) -> list[Any]:
+    """Return the mask [time, batch] of sequences, unless all have one length."""
+    if lengths is None or (isinstance(lengths, np.ndarray) and all(n == steps for n in lengths)):
+        return []
+    numbers = ops.array(lengths, Dtype.int64) if isinstance(lengths, np.ndarray) else lengths
+    return [ops.transpose(ops.sequence_mask(numbers, steps))]
+
+
 def _iteration(cell: Cell, weights: Weights) -> Callable[[State, Any], tuple[State, Any]]:
-    """Return the body of a scan: the next state, and its first part as the row."""
+    """Return the body of a scan, up to the end of a sequence: the next state, and its first part as a row."""
 
     def iteration(state: State, row: Any) -> tuple[State, Any]:
-        new = cell(row, state, weights)
-        return new, new[0]
+        gates, *exists = row
+        new = cell(gates, state, weights)
+        return until_end((new, new[0]), state, *exists)
 
     return iteration
 
