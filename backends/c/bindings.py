@@ -21,7 +21,7 @@ from catgrad.types import NdArrayType
 from .. import templates
 from ..host.learner import STEP_MANY
 from ..kernels.signatures import ArrayArgument, Signature, initials
-from .interface import Signature, initials, layouts, prefix
+from .interface import prefix
 from .layouts import layouts
 
 FOLDER = templates("bindings")

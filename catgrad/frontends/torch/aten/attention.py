@@ -9,7 +9,6 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import matmul
 from catgrad.frontends.torch.aten.operands import common_shape, spread
 from catgrad.frontends.torch.aten.randomness import dropped
-from catgrad.frontends.torch.aten.reductions import softmax_of_seen
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.attention import shared_heads
 from catgrad.ops.softmax import softmax_of_seen

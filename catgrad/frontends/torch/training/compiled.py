@@ -14,13 +14,12 @@ import numpy as np
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
 from catgrad.errors import CatgradWarning, FixedSize, OptionError
-from catgrad.frontends.torch.averages import require_leads, with_averages
 from catgrad.frontends.torch.imported import Imported, from_torch
-from catgrad.frontends.torch.replay import replay
 from catgrad.frontends.torch.replay.comparison import replay
 from catgrad.frontends.torch.replay.differences import Replay
 from catgrad.frontends.torch.tracing.axes import Dynamic
 from catgrad.frontends.torch.tracing.export import argument_names
+from catgrad.frontends.torch.training.averages import require_leads, with_averages
 from catgrad.frontends.torch.training.criteria import criterion, described
 from catgrad.frontends.torch.training.optimisers import continued
 from catgrad.frontends.torch.training.targets import split_dynamic, target_types
