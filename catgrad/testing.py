@@ -340,7 +340,8 @@ def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed
 
     def along(t: float) -> float:
         moved = [a + t * d if d.dtype.kind == "f" else a for a, d in zip(x, v, strict=True)]
-        values = [r for r in evaluate(term, *moved) if r.dtype != bool]
+        results = zip(evaluate(term, *moved), term.target.table, strict=True)
+        values = [r for r, type in results if is_differentiable(type)]
         return sum(float(np.sum(c * r)) for c, r in zip(dy, values, strict=True))
 
     step = 1e-5

@@ -76,7 +76,7 @@ def _reason(error: CatgradError) -> str:
     from catgrad.frontends.onnx.graph import UNKNOWN
 
     if isinstance(error, DtypeError):
-        return "a dtype that terms lack: strings, 8 and 16 bits, uint64, complex numbers"
+        return "a dtype that terms lack (strings, 16 bits, uint64, complex numbers), or arithmetic in 8 bits"
     if error.must == UNKNOWN or error.must == "the front end must support all operators of a model":
         return "an operator without a rule, or several"
     if error.must == "an input must be an array of a known rank":

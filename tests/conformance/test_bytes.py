@@ -10,13 +10,16 @@ import pytest
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
 from catgrad.errors import DtypeError
+from catgrad.formats import safetensors
 from catgrad.functors import reverse
+from catgrad.initialisers import Filled, Stored
+from catgrad.learn.fit import checkpoint
 from catgrad.ops.literal import array
 from catgrad.programs.program import evaluate
 from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.testing import run_on
-from tests.targets import on_all_targets
+from tests.targets import LONG, on, on_all_targets
 
 BYTES = [dtype for dtype in Dtype if dtype.is_integer and not dtype.is_numeric]
 WIDE = [Dtype.float32, Dtype.int32, Dtype.uint32, Dtype.bool]
@@ -99,7 +102,7 @@ def test_arithmetic_is_refused(name, dtype):
 
 
 @EACH
-def test_they_have_no_cotangent(dtype):
+def test_reverse_derivatives_have_no_cotangents_of_bytes(dtype):
     term = reverse(
         build(lambda x, w: ops.cast(x, Dtype.float32) * w, [NdArrayType((2,), dtype), NdArrayType((2,))])
     )
@@ -125,10 +128,33 @@ def images(dtype, first):
 
 @pytest.mark.parametrize("first", ["conv", "dense"])
 def test_the_cast_needs_no_memory_that_floats_do_not(first):
-    """It is computed where its result is read, as a scaling of floats would be."""
+    """Compute it where its result is read, as a scaling of floats would be."""
 
     def workspaces(dtype):
         source = emit(images(dtype, first), "c").source
         return re.findall(r"size_t \w+_workspace_bytes\(.*?\)\n\{.*?\n\}", source, re.DOTALL)
 
     assert workspaces(Dtype.uint8) == workspaces(Dtype.float32) != []
+
+
+@on("numpy", "torch", "jax", "c", "ggml", "javascript", "wasm", "onnx", long=("jax", *LONG))
+@EACH
+def test_tables_of_bytes_are_saved_and_loaded(target, dtype, tmp_path):
+    type, first = NdArrayType((2, 2), dtype), np.array([[dtype.limits.min, 1], [2, dtype.limits.max]])
+
+    def forward(x):
+        mask = layers.buffer("mask", type, Stored(first.astype(dtype.numpy)))
+        layers.update("mask", ops.flip(mask))
+        return (
+            x * ops.cast(mask, Dtype.float32) * layers.parameter("weight", NdArrayType((2, 2)), Filled(1.0))
+        )
+
+    task = Task(build(forward, [NdArrayType((2, 2))]), optimisers.sgd(0.1), mse)
+    model, ones = emit(task, target).load()(), np.ones((2, 2), np.float32)
+    learner, other = model.learner(0), model.learner(0)
+    learner.step(ones, ones)
+    checkpoint.save(learner, tmp_path / "a.safetensors")
+    found = safetensors.read(tmp_path / "a.safetensors")["mask"]
+    assert found.dtype == dtype.numpy and found.tolist() == first[::-1, ::-1].tolist()
+    checkpoint.load(other, tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(other.predict(ones), learner.predict(ones))

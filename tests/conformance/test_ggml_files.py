@@ -24,7 +24,7 @@ BOX = NdArrayType((1, 2, 1, 2, 3))
 
 
 def various() -> Task:
-    """Build a linear map with arrays that GGUF lacks: long names, five axes, truth and unsigned integers."""
+    """Build a linear map with arrays that GGUF lacks: long names, five axes, truth, unsigned integers."""
 
     def forward(x):
         with scope(LONG):
@@ -34,6 +34,8 @@ def various() -> Task:
         )
         flag = layers.buffer("flag", NdArrayType((2,), Dtype.bool), Filled(1))
         layers.update("flag", ~flag)
+        byte = layers.buffer("byte", NdArrayType((2,), Dtype.uint8), Filled(200))
+        layers.update("byte", ops.cast(ops.cast(byte, Dtype.int32) + 1, Dtype.uint8))
         layers.update("count", layers.buffer("count", NdArrayType((), Dtype.uint32), Filled(2**32 - 2)) + 1)
         return y
 

@@ -73,7 +73,7 @@ class Pixels(torch.nn.Module):
 
 
 class Moved(torch.nn.Module):
-    """A scaled image, whose bytes are moved first."""
+    """Scaled images, whose bytes are moved first."""
 
     def forward(self, x):
         bytes = torch.cat([x.flip(-1), torch.roll(x, 1, 2)], 1)[..., :3].repeat(1, 1, 2, 1).flatten(1)
@@ -81,7 +81,7 @@ class Moved(torch.nn.Module):
 
 
 def test_bytes_stay_bytes_up_to_the_cast():
-    """They are arguments and constants of 8 bits, which no operation but a cast widens."""
+    """Take and move them in 8 bits, and widen them by the cast alone."""
     x = torch.arange(48, dtype=torch.uint8).reshape(2, 1, 4, 6) * 5
     imported = from_torch(Moved(), x)
     assert str(imported.model.source.table[0]) == "u8[2,1,4,6]"
