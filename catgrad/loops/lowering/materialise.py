@@ -9,6 +9,7 @@ from catgrad.functors.reverse import Reversed
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS
 from catgrad.ops.attention import Attention
+from catgrad.ops.cast import Cast
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
@@ -79,6 +80,7 @@ class Choice:
         if isinstance(op, Contract) or is_attention(op):
             for value in outputs:
                 self._order(value)
+                self._store_rounded(value)
             for value in inputs:
                 self._store_root(value)
         elif isinstance(op, Nested):
@@ -168,12 +170,35 @@ class Choice:
 
     def _store_root(self, value: int) -> None:
         """Materialise the operand of a matrix product; affine views of it are read in place."""
+        short = self._short_root(value) if self.gathers else None
+        if short is not None:
+            self._stored.add(short)
+            return
         while value in self.producer and value not in self._stored:
             op = self._op(value)
             if not isinstance(op, AFFINE_VIEWS):
                 self._stored.add(value)
             else:
                 (value,) = self.producer[value].inputs
+
+    def _short_root(self, value: int) -> int | None:
+        """Return the 16-bit value of which a factor is an exact cast, which a product reads in its place.
+
+        So tensor cores multiply the windows of a padded image too, which are not stored.
+        """
+        while isinstance(op := self._op(value), (*AFFINE_VIEWS, Pad, Cast)) and value not in self._stored:
+            (value,) = self.producer[value].inputs
+            if isinstance(op, Cast):
+                return value if op.widens and op.before.wide is op.after else None
+        return None
+
+    def _store_rounded(self, value: int) -> None:
+        """Materialise a product as the 16-bit numbers to which its only reader rounds it."""
+        readers = self._readers.get(value, [])
+        if self.gathers and len(readers) == 1:
+            op, _, outputs = readers[0]
+            if isinstance(op, Cast) and op.after.wide is op.before is not op.after:
+                self._stored.update(outputs)
 
     def _op(self, value: int) -> Op | None:
         return self.producer[value].op if value in self.producer else None
