@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import gcd
 from typing import Any
 
 from catgrad.dims import Dim, Size, product, upper_bound
@@ -254,6 +255,24 @@ def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
     if out is not None:
         return whole + out, rest - divisor * out
     return (whole, rest) if least == _positive(least) else (ZERO, dividend)
+
+
+def split_below(dividend: Index, divisor: Size) -> tuple[Index, Index]:
+    """Split off the terms that do not decide a quotient: a multiple of more than they divides all others.
+
+    near + rest = dividend, with ⌊dividend / divisor⌋ = ⌊rest / divisor⌋ and 0 ≤ near < divisor.
+    """
+    steps = {atom: c * (atom.step if isinstance(atom, Variable) else 1) for atom, c in dividend.terms}
+    numbers = [divisor, dividend.constant, *steps.values()]
+    near = ZERO
+    if all(isinstance(n, int) and n >= 0 for n in numbers) and divisor:
+        terms = sorted(dividend.terms, key=lambda term: steps[term[0]])
+        for k in range(1, len(terms)):
+            low = Index(tuple(term for term in dividend.terms if term in terms[:k]))
+            rest = (steps[atom] for atom, _ in terms[k:])
+            if is_below(low, gcd(divisor, dividend.constant, *rest)):
+                near = low
+    return near, dividend - near
 
 
 def _exactly(dividend: Size, divisor: Size) -> Size | None:

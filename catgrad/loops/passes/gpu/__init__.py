@@ -2,6 +2,7 @@
 
 from catgrad.loops.machine import Pass
 from catgrad.loops.passes.gpu.call_library import call_library
+from catgrad.loops.passes.gpu.channels_last import store_channels_last
 from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
 from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
@@ -42,6 +43,7 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
 
 GPU_PASSES = (
     *_passes(row_fusion(MIN_TEAMS, LONE_LAUNCH_ITERATIONS), split_products),
+    store_channels_last,
     pad_rows,
     schedule_threads,
     launch_side_by_side,

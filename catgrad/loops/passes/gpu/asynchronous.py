@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catgrad.dims import Size, divided
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.index import ZERO, Index, Modulo, Variable, index
 from catgrad.loops.ir.nest import Loop, Store, Substituted
 from catgrad.loops.ir.scalar import GLOBAL, Bounds, Load, Masked, number, unmasked
 
@@ -54,8 +54,16 @@ def _is_of_first(condition: Bounds, near: Variable) -> bool:
 def _begins_at_multiple(place: Index, near: Variable) -> bool:
     """Prove that an index is the variable, plus a multiple of its extent."""
     rest = place - index(near)
-    steps = (c * (atom.step if isinstance(atom, Variable) else 1) for atom, c in rest.terms)
-    return near not in {*rest.variables()} and all(_is_multiple(n, near) for n in (*steps, rest.constant))
+    return near not in {*rest.variables()} and _is_whole(rest, near)
+
+
+def _is_whole(place: Index, near: Variable) -> bool:
+    """Prove that an index is a multiple of the extent of a variable."""
+    return _is_multiple(place.constant, near) and all(
+        _is_multiple(c * (atom.step if isinstance(atom, Variable) else 1), near)
+        or (isinstance(atom, Modulo) and _is_multiple(atom.divisor, near) and _is_whole(atom.index, near))
+        for atom, c in place.terms
+    )
 
 
 def _is_multiple(size: Size, near: Variable) -> bool:

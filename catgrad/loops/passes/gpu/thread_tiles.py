@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient, split_below
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Scalar, Space, number
 from catgrad.loops.passes.gpu.products import count
@@ -140,6 +140,7 @@ def unflat(variables: Sequence[Variable], place: Index) -> dict[Variable, Index]
     """Compute the values of variables from their joint row-major number."""
     values: dict[Variable, Index] = {}
     for variable in reversed(variables[1:]):
-        values[variable] = modulo(place, variable.extent)
+        near, place = split_below(place, variable.extent)
+        values[variable] = modulo(place, variable.extent) + near
         place = quotient(place, variable.extent)
     return values | ({variables[0]: place} if variables else {})

@@ -171,10 +171,13 @@ class _Binder:
         if loop.axis is Axis.THREAD:  # all threads would load what another of them may write meanwhile
             written |= self.numbering.changing
         done: list[Item] = []
+        bounded = {v for condition in loop.conditions for v in condition.index.variables()}
 
         def stays(load: Load) -> bool:
             runs = isinstance(loop.variable.extent, int) and not loop.conditions
-            return load.buffer.home not in written and (runs or self._may_load(load))
+            if load.buffer.home in written or not bounded.isdisjoint(load.variables):
+                return False  # without the conditions, its indices may be beyond the end of an array
+            return runs or self._may_load(load)
 
         for s in statements([loop]):
             for scalar in _scalars(s):

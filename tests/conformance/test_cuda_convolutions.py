@@ -1,0 +1,176 @@
+"""Convolutions of 16 bits and their reverses on tensor cores: windows, strides, dilations and groups.
+
+Elements are small whole numbers, so that sums are exact, and results have the bits of NumPy's, rounded once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from catgrad import Dtype, Functions, NdArrayType, build
+from catgrad.functors import reverse
+from catgrad.loops.passes.gpu.products import MIN_TILED_EXTENT
+from catgrad.ops.cast import cast
+from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
+from tests.targets import cannot, emit
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
+
+MISSING = cannot("cuda")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
+ORDERS = ("forward", "backward", "random:1")
+DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of a batch of images, and its padding along both axes."""
+
+    channels: int
+    outputs: int
+    side: int
+    size: int = 3
+    stride: int = 1
+    dilation: int = 1
+    groups: int = 1
+    batch: int = 3
+
+    @property
+    def padding(self) -> int:
+        return self.dilation * (self.size // 2)
+
+    @property
+    def op(self) -> Conv:
+        fields = self.stride, self.padding, self.dilation
+        return Conv(*((n, n) for n in fields), self.groups)
+
+    @property
+    def types(self) -> list[NdArrayType]:
+        x = NdArrayType((self.batch, self.channels, self.side, self.side))
+        return [x, NdArrayType((self.outputs, self.channels // self.groups, self.size, self.size))]
+
+    def term(self, dtype: Dtype):
+        """Convolve in a dtype; with the reverse, y, dx and dw of x, w and dy."""
+        return reverse(
+            build(lambda x, w: cast(self.op(cast(x, dtype), cast(w, dtype)), Dtype.float32), self.types)
+        )
+
+    def arrays(self, draw) -> list[np.ndarray]:
+        x, w = self.types
+        return [draw(t.shape).astype(np.float32) for t in (x, w, self.op.type(x, w))]
+
+    def wanted(self, x, w, dy, dtype: Dtype) -> list[np.ndarray]:
+        x, w, dy = (a.astype(dtype.numpy).astype(np.float64) for a in (x, w, dy))
+        op, image = self.op, np.array(x.shape[2:])
+        fields = op.strides, op.padding, op.dilations, op.groups
+        rest = tuple(map(int, image - op.shortest(dy.shape[2:], w.shape[2:])))
+        dx, dw = ConvTranspose(*fields, rest).ref(dy, w), ConvWeight(*fields, w.shape[2:]).ref(x, dy)
+        return [a.astype(dtype.numpy).astype(np.float32) for a in (op.ref(x, w), dx, dw)]
+
+
+CASES = {
+    "three": Case(16, 24, 12),
+    "one": Case(32, 16, 8, size=1, batch=5),
+    "strided": Case(16, 32, 9, stride=2),
+    "strided_one": Case(16, 32, 16, size=1, stride=2),
+    "dilated": Case(24, 16, 11, dilation=2),
+    "grouped": Case(32, 32, 10, groups=2),
+    "few_channels": Case(3, 16, 20, size=7, stride=2),
+    "odd_channels": Case(12, 20, 9),
+    "parts": Case(16, 16, 8, batch=64),
+}  # fmt: skip
+DEPTHWISE = Case(16, 16, 12, groups=16)
+ALIGNED = [name for name, case in CASES.items() if case.channels % 8 == case.outputs % 8 == 0]
+"""Cases whose channels are whole copies of 16 bytes."""
+
+
+def whole(shape):
+    return np.random.default_rng(0).integers(-3, 4, shape)
+
+
+@cache
+def emitted(name):
+    terms = {key: case.term(DTYPES[name]) for key, case in (CASES | {"depthwise": DEPTHWISE}).items()}
+    return emit(Functions(terms, "convolutions"), "cuda")
+
+
+@cache
+def loaded(name):
+    return emitted(name).load()()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", DTYPES)
+def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name, order, monkeypatch):
+    monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+    for key, case in (CASES | {"depthwise": DEPTHWISE}).items():
+        arrays = case.arrays(whole)
+        results = getattr(loaded(name), key)(*arrays)
+        for result, wanted in zip(results, case.wanted(*arrays, DTYPES[name]), strict=True):
+            np.testing.assert_array_equal(result, wanted, key)
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_sums_of_convolutions_have_the_same_bits_on_repeat(key, monkeypatch):
+    arrays = CASES[key].arrays(np.random.default_rng(0).standard_normal)
+    found = []
+    for order in ORDERS:
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        found.append(getattr(loaded("bf16"), key)(*arrays))
+    for wanted, *others in zip(*found, CASES[key].wanted(*arrays, Dtype.bfloat16), strict=True):
+        *again, near = others
+        assert all(other.tobytes() == wanted.tobytes() for other in again)
+        np.testing.assert_allclose(wanted, near, rtol=2**-7, atol=2**-7 * np.abs(near).max())
+
+
+def bodies(key):
+    """Return the kernels of a function by their names."""
+    artifact = emit(Functions({key: CASES[key].term(Dtype.bfloat16)}, key), "cuda")
+    text = str(artifact.files[f"{key}.cu"])
+    parts = re.split(r"^static __global__ void ", text, flags=re.MULTILINE)[1:]
+    return {part[: part.index("(")]: part.partition("\n}\n")[0] for part in parts}
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key):
+    """Padded images are not stored; channels are copied 16 bytes at once. Images of few rows have no tiles."""
+    found = bodies(key)
+    products = 3 if CASES[key].channels >= MIN_TILED_EXTENT else 2
+    assert sum(text.count("multiply_tiles_bf16<") for text in found.values()) == products
+    assert not any("add_products<" in text for text in found.values())
+    assert not any("_pad(" in name for name in found)
+    if key in ALIGNED:
+        assert not any("_next[" in text for text in found.values())
+
+
+def test_a_gradient_of_weights_is_a_sum_of_parts_of_the_batch():
+    assert any(
+        name.endswith("_parts") and "const int part = " in text for name, text in bodies("parts").items()
+    )
+
+
+@NEEDS_NVCC
+@NEEDS_NVDISASM
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_ptxas_spills_nothing_and_products_are_instructions_of_tensor_cores(architecture, tmp_path):
+    emitted("bf16").write(tmp_path)
+    messages = compiled("convolutions.cu", tmp_path, f"-arch={architecture}")
+    require_clean(messages, 3 * len(CASES))
+    code = kernels(tmp_path / "convolutions.cubin")
+    text = str(emitted("bf16").files["convolutions.cu"])
+    products = [
+        part[: part.index("(")]
+        for part in re.split(r"^static __global__ void (?:__launch_bounds__\(\d+, \d\) )?", text, flags=re.M)[
+            1:
+        ]
+        if "multiply_tiles_bf16<" in part.partition("\n}\n")[0]
+    ]
+    assert len(products) >= 2 * len(CASES)
+    for name in products:
+        [body] = [body for mangled, body in code.items() if re.search(rf"\d{name}P", mangled)]
+        assert "HMMA.16816.F32.BF16" in body
+        assert not re.search(r"\b(LDL|STL)\b", body)
