@@ -137,7 +137,7 @@ def bodies(key):
 
 @pytest.mark.parametrize("key", CASES)
 def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key):
-    """Padded images are not stored; channels are copied 16 bytes at once. Images of few rows have no tiles."""
+    """Padded images are not stored; channels are copied 16 bytes at once. Sums of few rows have no tiles."""
     found = bodies(key)
     products = 3 if CASES[key].channels >= MIN_TILED_EXTENT else 2
     assert sum(text.count("multiply_tiles_bf16<") for text in found.values()) == products

@@ -73,7 +73,7 @@ def _assert_levels(around, axis):
     """Assert that threads of a team are only within a team, and barriers where all of them come by."""
     for item in around.body:
         if isinstance(item, Loop):
-            assert item.axis in (Axis.SERIAL, Axis.UNROLLED, Axis.THREAD)
+            assert item.axis in (Axis.SERIAL, Axis.ROLLED, Axis.UNROLLED, Axis.THREAD)
             if item.axis is Axis.THREAD:
                 assert axis in (Axis.BLOCK, Axis.WARP)
                 assert not any(isinstance(s, (Barrier, Combine)) for s in statements([item]))

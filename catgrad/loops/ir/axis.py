@@ -17,6 +17,8 @@ class Axis(Enum):
     """The same, in the widest vectors that the processor has, even if compilers prefer others."""
     UNROLLED = "unrolled"
     """Iterations are written out one after the other."""
+    ROLLED = "rolled"
+    """Iterations run one after the other, and compilers are told not to write them out."""
     OUTER = "outer"
     """A thread adds the outer products of all iterations to its registers, at once."""
     TENSOR = "tensor"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.index import Index, Read, Variable, index, modulo, quotient
+from catgrad.loops.ir.index import Index, Read, Variable, index, is_below, is_natural, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Store, nested
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.lowering.index_maps import Indices, Source, put, slid
@@ -58,8 +58,9 @@ def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:
         begin = index(loops[axis]) - index(k) * dilation
         steps = -(-(k.extent - 1) * dilation // stride)
         start = begin + stride * steps
-        places[axis] = quotient(start, stride) - steps
-        conditions.append(Bounds(places[axis], op.windowed[axis], True, True))
+        place = places[axis] = quotient(start, stride) - steps
+        below, above = not is_natural(place), not is_below(place, op.windowed[axis])
+        conditions += [Bounds(place, op.windowed[axis], below, above)] if below or above else []
         if stride > 1:
             conditions.append(Bounds(modulo(start, stride), 1, False, True))
     summed = _fold_product(stages, x)
@@ -75,7 +76,7 @@ def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:
 
 
 def _masked(scalar: Scalar, conditions: Sequence[Bounds]) -> Scalar:
-    return Masked(tuple(conditions), scalar, number(0, scalar.dtype))
+    return Masked(tuple(conditions), scalar, number(0, scalar.dtype)) if conditions else scalar
 
 
 def _fold_product(stages: Stages, value: int) -> list[Variable]:

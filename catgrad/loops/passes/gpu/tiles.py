@@ -27,7 +27,7 @@ from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, Substituted, rewrit
 from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.operands import Operand, Terms
-from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, narrowed, product_nest
+from catgrad.loops.passes.gpu.products import SHORT, MatrixProduct, count, narrowed, product_nest
 from catgrad.loops.passes.gpu.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
 from catgrad.loops.passes.gpu.tilings import Tiling
@@ -44,6 +44,9 @@ TENSOR_PADDING = 16
 
 TENSOR_FLOAT_PADDING = 8
 """Elements between the rows of a tile of which they load eight elements of each of four rows."""
+
+MAX_UNROLLED_SUMS = 64
+"""Sums of a thread that leave registers for the addresses of several slices at once."""
 
 GROUP = 16
 """Columns of tiles whose blocks run together, and share what the cache holds of both factors."""
@@ -149,7 +152,8 @@ class _Tiles(ThreadTiles):
 
     def _through_ring(self) -> list[Item]:
         """Multiply slices that arrive in a ring."""
-        return self.ring.through(self.operands, lambda term, stage: [self._multiply(stage)])
+        items = self.ring.through(self.operands, lambda term, stage: [self._multiply(stage)])
+        return [*map(_rolled, items)] if count(self.each) > MAX_UNROLLED_SUMS else items
 
     def _slices(self) -> list[Item]:
         """Load and multiply one slice after another."""
@@ -177,6 +181,13 @@ class _Tiles(ThreadTiles):
         for side, at in reversed([*zip(self.sides, places, strict=True)]):
             body = unrolled(side.own, body, side.within(at))
         return self.of_threads(body)
+
+
+def _rolled(item: Item) -> Item:
+    """Keep compilers from unrolling a loop over slices."""
+    if isinstance(item, Loop) and item.axis is Axis.SERIAL:
+        return replace(item, axis=Axis.ROLLED)
+    return item
 
 
 def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
