@@ -41,7 +41,7 @@ LIMITS = {
         "MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8, "MIN_SUMS": 8,
     },
     "tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
-    "transposes": {"TILE": 2, "MIN_TRANSPOSED": 8},
+    "transposes": {"TILE": 2, "MIN_SIDE": 2, "MIN_TRANSPOSED": 8},
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 

@@ -16,12 +16,13 @@ from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, statements
+from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads, tiles
 from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
+from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import Program, evaluate
 from catgrad.programs.program import lower as straight
@@ -267,6 +268,31 @@ def test_arrays_are_transposed_through_shared_memory(shape):
     assert any(isinstance(s, Barrier) for s in statements(kernel.body))
     x, y = drawn(types, 0)
     np.testing.assert_array_equal(run_in_teams(lowered, x, y)[0], np.swapaxes(x, -1, -2) + y)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 7), (4, 6, 8), (3, 5, 2, 3)])
+def test_arrays_are_stored_across_rows_through_shared_memory(shape):
+    """One of two results of a nest has another order; factors of rows are not read beyond their end."""
+    last = (0, *range(2, len(shape)), 1)
+    types = [NdArrayType(shape), NdArrayType(shape[1:2])]
+    x, scale = (Buffer(name, type) for name, type in zip(("x", "scale"), types, strict=True))
+    y, z = Buffer("y", types[0]), Buffer("z", types[0], order=last)
+    free = [Variable(size) for size in shape]
+    at = tuple(map(index, free))
+    product = Compute(Multiply(), Dtype.float32, (Load(x, at), Load(scale, at[1:2])))
+    total = Compute(Add(), Dtype.float32, (product, product))
+    kernel = Kernel(nested(free, [Store(y, at, product), Store(z, at, total)]))
+    lowered = Lowered(function_of(build(lambda x, s: (x, s), types)), [kernel], [x, scale], [y, z])
+    with limits("small"):
+        lowered = schedule_threads(lowered, MACHINES["small"])
+    [kernel] = kernels(lowered.steps)
+    assert_well_formed(kernel)
+    assert any(isinstance(s, Barrier) for s in statements(kernel.body))
+    arrays = drawn(types, 0)
+    once, twice = run_in_teams(lowered.map_kernels(MACHINES["small"].finish), *arrays)
+    wanted = arrays[0] * arrays[1].reshape(-1, *[1] * (len(shape) - 2))
+    np.testing.assert_array_equal(once, wanted)
+    np.testing.assert_array_equal(twice.reshape(*[shape[a] for a in last]), np.transpose(2 * wanted, last))
 
 
 def test_a_mean_that_is_stored_is_read_from_registers():
