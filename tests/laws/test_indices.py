@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad.dims import Dim
-from catgrad.loops.ir.index import Index, Variable, extent, index, is_natural, modulo, quotient
+from catgrad.loops.ir.index import (
+    ZERO,
+    Index,
+    Variable,
+    extent,
+    index,
+    is_natural,
+    modulo,
+    quotient,
+    split_below,
+)
 from catgrad.loops.lowering.index_maps import flat, unflat
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.reference import Interpreter
@@ -88,6 +98,22 @@ def test_division(case, divisor):
 def test_quotient_and_remainder_are_recombined(case, divisor):
     (i,), _ = case
     assert quotient(i, divisor) * divisor + modulo(i, divisor) == i
+
+
+@given(cases(), st.integers(1, 12))
+def test_what_is_split_off_decides_no_quotient(case, divisor):
+    (i,), values = case
+    near, rest = split_below(i, divisor)
+    low = value(near, values)
+    assert 0 <= low < divisor and low + value(rest, values) == value(i, values)
+    assert value(quotient(rest, divisor), values) == value(i, values) // divisor
+    assert value(modulo(rest, divisor), values) + low == value(i, values) % divisor
+
+
+def test_neighbours_of_a_whole_number_of_copies_decide_no_quotient():
+    strip, near = Variable(8), Variable(8)
+    assert split_below(index(strip) * 8 + index(near), 16) == (index(near), index(strip) * 8)
+    assert split_below(index(strip) * 8 + index(near), 12)[0] == ZERO
 
 
 @given(cases())
