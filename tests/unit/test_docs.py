@@ -108,7 +108,7 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     ("page", "target", "language", "tasks", "count"),
     [
         ("loops.md", "c", "c", ["rows"], 3),
-        ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small", "product", "heads"], 10),
+        ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small", "product", "image", "heads"], 11),
     ],
 )
 def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
