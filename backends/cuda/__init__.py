@@ -7,6 +7,7 @@ from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError
 from catgrad.loops import ATTENTION, OPERATIONS, TABLES
 from catgrad.loops.passes.gpu.wide import keeps_alignment
+from catgrad.programs.passes import widen_late
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 
@@ -73,6 +74,7 @@ BACKEND = Backend(
     required=lambda options: options.required,
     variants={STEP_MANY: Kind.STEP},
     prepare=prepare,
+    passes=(widen_late,),
     template_context=template_context,
     lowers_to_loops=OPERATIONS | TABLES | ATTENTION,
     runtime_learning_rate=True,

@@ -85,21 +85,32 @@ def functions():
     return emitted(Functions(every, "products"))
 
 
+LIBRARIES = {
+    "all": ("", ""),
+    "no algorithm": ("if (count == 0)", "if (count > 0)"),
+    "a status": (
+        "TRY_CUBLAS(cublasLtMatmulAlgoGetHeuristic(",
+        "TRY_CUBLAS(CUBLAS_STATUS_NOT_SUPPORTED);\n    TRY_CUBLAS(cublasLtMatmulAlgoGetHeuristic(",
+    ),
+}
+"""Libraries by what they support, as changes of the call: one has no algorithm, or says that it has none."""
+
+
 @cache
-def loaded(is_supported=True):
-    """Load the functions, of which cuBLASLt computes all products, or has an algorithm for none."""
+def loaded(library="all"):
+    """Load the functions, of which cuBLASLt computes all products, or none."""
     whole, file = functions(), "products_runtime.cuh"
-    text, count = re.subn(r"if \(count == 0\)", "if (count > 0)", whole.text(file))
-    assert count == 1
-    files = {**whole.files, **({} if is_supported else {file: text})}
+    part, instead = LIBRARIES[library]
+    assert not part or whole.text(file).count(part) == 1
+    files = {**whole.files, file: whole.text(file).replace(part, instead) if part else whole.files[file]}
     return replace(whole, files=files).load(simulate=True)()
 
 
 @NEEDS_CXX
-@pytest.mark.parametrize("is_supported", [True, False])
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", SHAPES)
-def test_products_are_those_of_the_reference(name, dtype, is_supported):
+def test_products_are_those_of_the_reference(name, dtype, library):
     """Compare products at any size of a batch, 0 included, by cuBLASLt and by the kernels beside it."""
     body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
     assert CALL.search(body)
@@ -108,7 +119,7 @@ def test_products_are_those_of_the_reference(name, dtype, is_supported):
         rng = np.random.default_rng(n)
         shapes = [t.substitute({"n": n}).shape for t in types(name, dtype)]
         arrays = [rng.normal(size=shape).astype(dtype.numpy) for shape in shapes]
-        results = getattr(loaded(is_supported), f"{name}_{dtype.value}")(*arrays)
+        results = getattr(loaded(library), f"{name}_{dtype.value}")(*arrays)
         for result, expected in zip(results, evaluate(term(name, dtype), *arrays), strict=True):
             assert result.shape == expected.shape
             error = np.linalg.norm(result.astype(float) - expected.astype(float))

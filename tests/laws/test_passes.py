@@ -11,8 +11,9 @@ from catgrad import ops
 from catgrad.functors import Expand, reverse
 from catgrad.learn.entries import program
 from catgrad.learn.task import TERMS
+from catgrad.ops.cast import Cast
 from catgrad.ops.shape import Permute
-from catgrad.programs.passes import PIPELINE, optimise, transpose
+from catgrad.programs.passes import PIPELINE, optimise, transpose, widen_late
 from catgrad.programs.ports import Role
 from catgrad.programs.program import evaluate, lower
 from catgrad.terms.build import build
@@ -88,6 +89,27 @@ def test_the_pipeline_preserves_chains_of_casts(dtypes, seed):
         found, wanted = (evaluate(f, x)[0] for f in (optimise(function), function))
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(widened(found), widened(wanted))
+
+
+@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16])
+def test_numbers_of_16_bits_are_moved_before_they_are_widened(dtype):
+    """All but the sum is in 16 bits, of which none is rounded again unless it is permuted alone."""
+
+    def function(x, y):
+        x, y = (ops.cast(v, Dtype.float32) for v in (x, y))
+        both = ops.concat([ops.transpose(x), ops.pad(y, [(1, 0), (0, 0)])])
+        return ops.sum(both, (0,)), ops.cast(both, dtype), ops.cast(ops.transpose(x), dtype)
+
+    before = optimise(lower(build(function, [NdArrayType((2, 3), dtype), NdArrayType((4, 2), dtype)])))
+    after = widen_late.apply(before)
+    arrays = [a.astype(dtype.numpy) for a in draw_arrays([F, NdArrayType((4, 2))], (-1, 1), 0)]
+    assert equal(evaluate(after, *arrays), evaluate(before, *arrays))
+    moved = [
+        after.types[v].dtype for a in after.body if isinstance(a.op, widen_late.MOVES) for v in a.outputs
+    ]
+    assert {*moved} == {dtype}
+    casts = [apply.op for apply in after.body if isinstance(apply.op, Cast)]
+    assert [cast.widens for cast in casts].count(False) == 1
 
 
 def test_scaling_does_not_overflow():

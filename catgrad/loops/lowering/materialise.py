@@ -186,11 +186,14 @@ class Choice:
 
         So tensor cores multiply the windows of a padded image too, which are not stored.
         """
+        is_short = False
         while isinstance(op := self._op(value), (*AFFINE_VIEWS, Pad, Cast)) and value not in self._stored:
-            (value,) = self.producer[value].inputs
             if isinstance(op, Cast):
-                return value if op.widens and op.before.wide is op.after else None
-        return None
+                if not (op.widens and op.before.wide is op.after):
+                    break
+                is_short = True
+            (value,) = self.producer[value].inputs
+        return value if is_short else None
 
     def _store_rounded(self, value: int) -> None:
         """Materialise a product as the 16-bit numbers to which its only reader rounds it."""
