@@ -12,7 +12,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from catgrad import Dtype, Functions, NdArrayType, build
+from benchmarks.nets.images import resnet
+from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, sgd
 from catgrad.functors import reverse
 from catgrad.loops.passes.gpu.products import MIN_TILED_EXTENT
 from catgrad.ops.cast import cast
@@ -22,6 +23,7 @@ from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, 
 
 MISSING = cannot("cuda")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
+LABELS = NdArrayType((4,), Dtype.int64)
 ORDERS = ("forward", "backward", "random:1")
 DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16}
 
@@ -151,6 +153,26 @@ def test_a_gradient_of_weights_is_a_sum_of_parts_of_the_batch():
     assert any(
         name.endswith("_parts") and "const int part = " in text for name, text in bodies("parts").items()
     )
+
+
+def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(monkeypatch):
+    """Train blocks with strides, projections by 1 x 1, batch norm and sums of two paths."""
+    model = resnet(4, side=16, stem=(8, 3, 1), blocks=((8, 1), (16, 2)))
+    task = mixed_precision(Task(model, sgd(0.1, momentum=0.9), losses.cross_entropy, "images", [LABELS]))
+    source = emit(task, "cuda")
+    assert "add_products<" not in str(source.files["images.cu"])
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((4, 3, 16, 16)).astype(np.float32), rng.integers(0, 10, 4)
+    found = []
+    for order in (None, *ORDERS):
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order or ORDERS[0])
+        learner = (source if order else emit(task, "numpy")).load()().learner(seed=0)
+        steps = [float(learner.step(x, y)) for _ in range(3)]
+        weights = b"".join(np.asarray(learner.parameters[name]).tobytes() for name in learner.parameters)
+        found.append((steps, weights))
+    (wanted, _), *others = found
+    np.testing.assert_allclose(others[0][0], wanted, rtol=2**-7)
+    assert all(other == others[0] for other in others)
 
 
 @NEEDS_NVCC

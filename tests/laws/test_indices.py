@@ -101,7 +101,7 @@ def test_quotient_and_remainder_are_recombined(case, divisor):
 
 
 @given(cases(), st.integers(1, 12))
-def test_what_is_split_off_decides_no_quotient(case, divisor):
+def test_terms_that_are_split_off_decide_no_quotient(case, divisor):
     (i,), values = case
     near, rest = split_below(i, divisor)
     low = value(near, values)
