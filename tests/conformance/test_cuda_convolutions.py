@@ -6,12 +6,13 @@ Elements are small whole numbers, so that sums are exact, and results have the b
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
+from benchmarks.gpu_workloads import GPU_WORKLOADS
 from benchmarks.nets.images import resnet
 from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, sgd
 from catgrad.functors import reverse
@@ -175,24 +176,36 @@ def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(monkeyp
     assert all(other == others[0] for other in others)
 
 
-@NEEDS_NVCC
-@NEEDS_NVDISASM
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
-def test_ptxas_spills_nothing_and_products_are_instructions_of_tensor_cores(architecture, tmp_path):
-    emitted("bf16").write(tmp_path)
-    messages = compiled("convolutions.cu", tmp_path, f"-arch={architecture}")
-    require_clean(messages, 3 * len(CASES))
-    code = kernels(tmp_path / "convolutions.cubin")
-    text = str(emitted("bf16").files["convolutions.cu"])
-    products = [
-        part[: part.index("(")]
-        for part in re.split(r"^static __global__ void (?:__launch_bounds__\(\d+, \d\) )?", text, flags=re.M)[
-            1:
-        ]
-        if "multiply_tiles_bf16<" in part.partition("\n}\n")[0]
-    ]
-    assert len(products) >= 2 * len(CASES)
+def require_tensor_cores(artifact, architecture, folder, least):
+    """Assert that ptxas spills nothing, and makes of tiled products instructions of tensor cores."""
+    artifact.write(folder)
+    source = f"{artifact.program.name}.cu"
+    require_clean(compiled(source, folder, f"-arch={architecture}"), least)
+    text = (folder / source).read_text()
+    parts = re.split(r"^static __global__ void (?:__launch_bounds__\(\d+, \d\) )?", text, flags=re.M)[1:]
+    bodies = {part[: part.index("(")]: part.partition("\n}\n")[0] for part in parts}
+    products = [name for name, body in bodies.items() if "multiply_tiles_bf16<" in body]
+    assert len(products) >= least and "add_products<" not in text
+    code = kernels((folder / source).with_suffix(".cubin"))
     for name in products:
         [body] = [body for mangled, body in code.items() if re.search(rf"\d{name}P", mangled)]
         assert "HMMA.16816.F32.BF16" in body
         assert not re.search(r"\b(LDL|STL)\b", body)
+
+
+@NEEDS_NVCC
+@NEEDS_NVDISASM
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_products_are_instructions_of_tensor_cores_and_nothing_spills(architecture, tmp_path):
+    require_tensor_cores(emitted("bf16"), architecture, tmp_path, 2 * len(CASES))
+
+
+@pytest.mark.long
+@NEEDS_NVCC
+@NEEDS_NVDISASM
+@pytest.mark.parametrize(("name", "products"), [("resnet-8", 30), ("resnet-18", 45)])
+def test_residual_nets_multiply_on_tensor_cores_alone(name, products, tmp_path):
+    """Compile their steps, as they are measured, in mixed precision."""
+    workload = next(w for w in GPU_WORKLOADS if w.name == name)
+    task = replace(workload, precision="bf16").precise_task
+    require_tensor_cores(emit(task, "cuda"), "sm_80", tmp_path, products)
