@@ -68,7 +68,7 @@ class CudaFunctions(CFunctions[CudaFunction]):
     def __init__(self, backend: Backend, program: Program) -> None:
         self.machine = replace(
             MACHINE,
-            tensor_floats=backend.options.math == "tf32",
+            tensor_floats=backend.options.tensor_floats,
             passes=LIBRARY_PASSES if backend.options.calls_library else MACHINE.passes,
         )
         super().__init__(backend, program)

@@ -89,8 +89,8 @@ class Machine:
     gathers: bool = False
     """Whether each element has a thread: folds, pads and concatenations compute each where it lies."""
 
-    tensor_floats: bool = False
-    """Whether factors of products of float32 are rounded to 11 bits, for tensor cores to multiply."""
+    tensor_floats: int = 0
+    """Products of tensor cores that a product of float32 takes; 0 if it is computed by other units."""
 
     tiles_attention: bool = False
     """Whether attention is a step, whose scores are not stored."""

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks.gpu_workloads import GPU_WORKLOADS
+from benchmarks.cuda.workloads import GPU_WORKLOADS
 from benchmarks.nets.images import resnet
 from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, sgd
 from catgrad.functors import reverse

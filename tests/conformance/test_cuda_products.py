@@ -27,7 +27,11 @@ SIZES = {
     "wide": (136, 200, 264),
 }  # fmt: skip
 """Rows, terms, columns: of whole tiles, of one slice, of 16 bytes, of odd numbers, of tiles of 128 x 256."""
-KINDS = {"bf16": Dtype.bfloat16, "f16": Dtype.float16, "tf32": Dtype.float32}
+KINDS = {
+    "bf16": Dtype.bfloat16, "f16": Dtype.float16,
+    "tf32": Dtype.float32, "bf16x3": Dtype.float32, "bf16x6": Dtype.float32,
+}  # fmt: skip
+"""Dtypes of 16 bits, and the options `math` for float32."""
 ROWS = 50
 
 
@@ -80,7 +84,11 @@ def emitted(kind):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilings, "MULTIPROCESSORS", 1)
         patch.setattr(tilings, "OVERHEAD", 100)
-        return emit(Functions(terms, "products"), "cuda", math="tf32" if kind == "tf32" else "float32")
+        return emit(Functions(terms, "products"), "cuda", math=math(kind))
+
+
+def math(kind):
+    return kind if KINDS[kind] is Dtype.float32 else "float32"
 
 
 @cache
@@ -120,8 +128,7 @@ def test_temporary_factors_of_odd_rows_are_padded_and_copied_by_16_bytes(kind):
         y = x @ w
         return y @ v, ops.transpose(y) @ u
 
-    math = "tf32" if kind == "tf32" else "float32"
-    artifact = emit(Functions({"chain": build(function, types)}, "products"), "cuda", math=math)
+    artifact = emit(Functions({"chain": build(function, types)}, "products"), "cuda", math=math(kind))
     text = str(artifact.files["products.cu"])
     assert re.search(r"\(37 - \(.*\)\) \* \d\);", text)
     rng = np.random.default_rng(0)

@@ -33,8 +33,12 @@ from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, kernels, require_cl
 
 CUDA = get_backend("cuda")
 B, T, S = Dim("b"), Dim("t"), Dim("s")
-DTYPES = {"bf16": (Dtype.bfloat16, 2**-6), "f16": (Dtype.float16, 2**-9), "tf32": (Dtype.float32, 2**-9)}
-"""Dtypes, and the greatest errors relative to the greatest number of a result, or to 1."""
+DTYPES = {
+    "bf16": (Dtype.bfloat16, 2**-6), "f16": (Dtype.float16, 2**-9),
+    "tf32": (Dtype.float32, 2**-9), "bf16x6": (Dtype.float32, 2**-20),
+}  # fmt: skip
+"""Dtypes of 16 bits and the options `math` for float32, and the greatest errors relative to the greatest number
+of a result, or to 1."""
 KINDS = [
     (64, 64, False, None), (64, 64, True, None), (16, 5, True, None), (72, 33, False, None),
     (128, 128, True, None), (72, 33, True, 20), (32, 32, True, 1), (64, 96, True, 100),
@@ -50,7 +54,8 @@ def attention(b, t, s, d, e, causal=False, window=None, dtype=Dtype.bfloat16):
 
 def emitted(terms, kind):
     functions = tuple(lower(Expand(CUDA.has)(term), name) for name, term in terms.items())
-    return CUDA.configured(math="tf32" if kind == "tf32" else "float32").emit(Program("attention", functions))
+    math = kind if DTYPES[kind][0] is Dtype.float32 else "float32"
+    return CUDA.configured(math=math).emit(Program("attention", functions))
 
 
 @cache
@@ -194,6 +199,7 @@ def test_tiles_of_all_head_sizes_fit(kind):
 INSTRUCTIONS = {
     "bf16": ("HMMA.16816.F32.BF16", "LDSM.16.M88.4", "LDSM.16.MT88.4"),
     "tf32": ("HMMA.1688.F32.TF32", "LDSM.16.M88.4"),
+    "bf16x6": ("HMMA.16816.F32.BF16", "LDSM.16.M88.4"),
 }
 """The products and loads of fragments of a kernel; elements of 32 bits are transposed by ordinary loads."""
 
@@ -201,7 +207,7 @@ INSTRUCTIONS = {
 @NEEDS_NVCC
 @NEEDS_NVDISASM
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("kind", ["bf16", "tf32"])
+@pytest.mark.parametrize("kind", INSTRUCTIONS)
 def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spills(
     kind, architecture, tmp_path
 ):

@@ -46,10 +46,14 @@ class MatrixProduct:
         short = (d for d in SHORT if all(narrowed(f, d) for f in (self.left, self.right)))
         return next(short, self.reduce.scalar.dtype)
 
+    def tensor_products(self, machine: Machine) -> int:
+        """Count the products of tensor cores for each of the sum; 0 if they do not multiply the factors."""
+        dtype = self.factor_dtype
+        return 1 if dtype in SHORT else machine.tensor_floats if dtype is Dtype.float32 else 0
+
     def is_on_tensor_cores(self, machine: Machine) -> bool:
         """Tell whether tensor cores multiply the factors."""
-        dtype = self.factor_dtype
-        return dtype in SHORT or (machine.tensor_floats and dtype is Dtype.float32)
+        return self.tensor_products(machine) > 0
 
 
 def matrix_product(free: Sequence[Variable], reduce: Reduce) -> MatrixProduct | None:

@@ -113,7 +113,7 @@ def _joined(r: Reduce) -> Reduce:
 
 def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> Split | None:
     """Choose the fastest split of a product; None if it is faster whole."""
-    whole = Tiling.of(found, found.is_on_tensor_cores(machine))
+    whole = Tiling.of(found, found.tensor_products(machine))
     most = MAX_BYTES // whole.bytes_of_parts(1)
     if any(isinstance(v.extent, Dim) for v in free):
         most = min(most, whole.terms // MIN_TERMS)

@@ -80,10 +80,10 @@ def _side(
     return Side(name, variables, first, digits, [(Variable(n, name), weight) for n, weight in own])
 
 
-def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[Side, Side]:
+def _sides(found: MatrixProduct, tensor_products: int) -> tuple[Side, Side]:
     """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
-    rows, columns = Tiling.of(found, on_tensor_cores).best_patch()
-    if on_tensor_cores:
+    rows, columns = Tiling.of(found, tensor_products).best_patch()
+    if tensor_products:
         return (
             _side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
             _side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
@@ -103,7 +103,7 @@ class _Tiles(ThreadTiles):
         self.factor_dtype = found.factor_dtype
         self.on_tensor_cores = found.is_on_tensor_cores(machine)
         self.axis = Axis.TENSOR if self.on_tensor_cores else machine.outer_products
-        self.rows, self.columns = _sides(found, self.on_tensor_cores)
+        self.rows, self.columns = _sides(found, found.tensor_products(machine))
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
         depth = product(tuple(v.extent for v in found.sums))

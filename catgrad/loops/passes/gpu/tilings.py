@@ -49,25 +49,31 @@ Patch = tuple[int, int]
 """Rows and columns of a thread's patch, or fragments of a warp's on tensor cores."""
 
 WIDE_PATCH = (4, 8)
-"""A larger one on tensor cores, which multiply faster than memory provides operands of smaller tiles."""
+"""A larger one on tensor cores, which multiply faster than memory provides operands of smaller tiles.
+
+Those of factors in parts take longer, and so many registers that larger tiles would leave none.
+"""
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """The tiled product of some matrices, of these rows, columns and terms, by its sizes alone."""
+    """The tiled product of some matrices, of these rows, columns and terms, by its sizes alone.
+
+    Each multiplication takes so many products of tensor cores, or has none.
+    """
 
     matrices: int
     rows: int
     columns: int
     terms: int
     item_bytes: int
-    on_tensor_cores: bool
+    tensor_products: int
 
     @staticmethod
-    def of(found: MatrixProduct, on_tensor_cores: bool) -> Tiling:
+    def of(found: MatrixProduct, tensor_products: int) -> Tiling:
         """Take the sizes of a product; 64 for each symbol."""
         matrices, rows, columns, terms = map(count, (found.batch, found.rows, found.columns, found.sums))
-        return Tiling(matrices, rows, columns, terms, found.factor_dtype.itemsize, on_tensor_cores)
+        return Tiling(matrices, rows, columns, terms, found.factor_dtype.itemsize, tensor_products)
 
     def in_parts(self, parts: int, terms: int) -> Tiling:
         """Return the tiling of the partial products, each a sum of some of the terms."""
@@ -76,7 +82,7 @@ class Tiling:
     @property
     def side(self) -> int:
         """Rows, and columns, of the smallest tile."""
-        return TENSOR_SIDE if self.on_tensor_cores else SIDE
+        return TENSOR_SIDE if self.tensor_products else SIDE
 
     @property
     def patches(self) -> list[Patch]:
@@ -85,7 +91,7 @@ class Tiling:
         One element is read from shared memory in the time of two: it is for a few rows or columns.
         """
         rows, columns = ((4, 2) if n >= 2 * self.side else (4, 2, 1) for n in (self.rows, self.columns))
-        return [*([WIDE_PATCH] if self.on_tensor_cores else ()), *product(rows, columns)]
+        return [*([WIDE_PATCH] if self.tensor_products == 1 else ()), *product(rows, columns)]
 
     def sides(self, patch: Patch) -> tuple[int, int]:
         """The height and width of the tiles with a patch."""
@@ -99,7 +105,7 @@ class Tiling:
     def cycles(self, patch: Patch) -> float:
         """Estimate the time of the product."""
         height, width = self.sides(patch)
-        rate = TENSOR_RATE if self.on_tensor_cores else RATE
+        rate = TENSOR_RATE / self.tensor_products if self.tensor_products else RATE
         term = height * width / rate + (height + width) * self.item_bytes / LOADS + OVERHEAD
         return -(-self.blocks(patch) // MULTIPROCESSORS) * self.terms * term
 
