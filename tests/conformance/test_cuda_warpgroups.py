@@ -89,18 +89,25 @@ CASES = {
     "long": sized(128, 64 * 9 - 8, 256, True, False),
     "majors": Case(majors, ((136, 72), (72, 264), (136, 264)), 3),
 }
+FLOATS = (*(f"drawn_{n}" for n in range(4)), "batch", "symbolic_terms", "long", "majors")
+"""Products of float32, of all majors, which are rounded to TF32."""
+
+
+def cases(dtype):
+    return {name: CASES[name] for name in FLOATS} if dtype is Dtype.float32 else CASES
 
 
 @cache
 def emitted(dtype):
     terms = {
         name: build(case.function, [NdArrayType(shape, dtype) for shape in case.shapes])
-        for name, case in CASES.items()
+        for name, case in cases(dtype).items()
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilings, "MULTIPROCESSORS", 1)
         patch.setattr(tilings, "OVERHEAD", 100)
-        return emit(Functions(terms, "products"), "cuda")
+        math = "tf32" if dtype is Dtype.float32 else "float32"
+        return emit(Functions(terms, "products"), "cuda", math=math)
 
 
 @cache
@@ -116,16 +123,64 @@ def results(program, name, arrays):
 @NEEDS_SIMULATOR
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16])
+@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16, Dtype.float32])
 def test_products_are_exact_on_both_architectures(dtype, architecture, order, monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
     monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
-    for name, case in CASES.items():
+    for name, case in cases(dtype).items():
         arrays = case.arrays(dtype)
         wanted = case.function(*(x.astype(np.float64) for x in arrays))
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for found, each in zip(results(loaded(dtype), name, arrays), wanted, strict=True):
             np.testing.assert_array_equal(found, each.astype(dtype.numpy), name)
+
+
+def of_random_numbers(program, architecture, monkeypatch):
+    """Compute products of all majors, of numbers that are not rounded differently if ties are."""
+    monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+    rng = np.random.default_rng(0)
+    drawn = (rng.standard_normal(shape).astype(np.float32) for shape in CASES["majors"].shapes)
+    return results(program, "majors", [(x.view(np.uint32) | 1).view(np.float32) for x in drawn])
+
+
+@NEEDS_SIMULATOR
+def test_products_of_float32_have_equal_bits_on_both_architectures(monkeypatch):
+    first, second = (of_random_numbers(loaded(Dtype.float32), each, monkeypatch) for each in ARCHITECTURES)
+    for x, y in zip(first, second, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+FLOAT_FAULTS = {
+    "float32 that is not rounded": ("TYPE_TFLOAT32", "TYPE_FLOAT32"),
+    "stores that are not published": ("        publish_stores();\n", ""),
+    "no barrier after transposing": ("        meet_at<1, FED_CONSUMERS>();\n", ""),
+    "loads behind stores of other threads": ("            __syncwarp();\n", ""),
+    "no swizzle": ("(place / 4 ^ i % 8)", "place / 4"),
+    "half of a block": ("half < 2; half++", "half < 1; half++"),
+}
+"""Changes of the functions that transpose tiles, and of the type of maps."""
+
+
+@NEEDS_SIMULATOR
+@pytest.mark.parametrize("fault", FLOAT_FAULTS)
+def test_a_planted_fault_in_products_of_float32_is_an_error_or_gives_other_numbers(fault, monkeypatch):
+    old, new = FLOAT_FAULTS[fault]
+    artifact = emitted(Dtype.float32)
+    files = {name: str(text) for name, text in artifact.files.items()}
+    assert old in files["products_runtime.cuh"]
+    files |= {name: files[name].replace(old, new) for name in ("products.cu", "products_runtime.cuh")}
+    wrong = replace(artifact, files=files).load()()
+    wanted = of_random_numbers(loaded(Dtype.float32), "sm_90a", monkeypatch)
+    is_wrong = False
+    for order in ORDERS:
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        try:
+            found = of_random_numbers(wrong, "sm_90a", monkeypatch)
+        except ToolError:
+            is_wrong = True
+            break
+        is_wrong |= any(not np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
+    assert is_wrong
 
 
 @NEEDS_DEVICE
@@ -160,9 +215,15 @@ def test_steps_of_a_gpt_in_mixed_precision_have_equal_losses_on_both_architectur
     assert found[0] == found[1] and found[0][0] > found[0][-1]
 
 
-def test_all_large_products_have_a_version_for_warp_groups():
-    text = str(emitted(Dtype.bfloat16).files["products.cu"])
-    assert text.count("const fed_tiles<") == sum(case.products for case in CASES.values())
+def versions(dtype):
+    """Count the products that have a version for warp groups."""
+    return sum(case.products for case in cases(dtype).values())
+
+
+@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float32])
+def test_large_products_have_a_version_for_warp_groups(dtype):
+    text = str(emitted(dtype).files["products.cu"])
+    assert text.count("const fed_tiles<") == versions(dtype)
 
 
 FULL = "fed.full() + stage, slice / Tiles::stages % 2)"
@@ -180,7 +241,7 @@ FAULTS = {
     "no fence": ("        fence_products();\n", ""),
     "no last wait": ("    wait_for_products<0>();\n", ""),
     "too many registers": ("raise_registers<232>", "raise_registers<240>"),
-    "slices that overlap": ("y + slice * 64, z", "y + slice * 32, z"),
+    "slices that overlap": ("y + slice * terms, z", "y + slice * terms / 2, z"),
     "another offset": ("right_by_terms ? 16 : 8192", "right_by_terms ? 16 : 1024"),
     "rows of the other consumer": ("threadIdx.x / 128 * 8192", "(1 - threadIdx.x / 128) * 8192"),
 }
@@ -220,7 +281,7 @@ def is_right(artifact):
 @NEEDS_SIMULATOR
 def test_an_operand_that_cannot_be_mapped_is_an_error():
     files = {name: str(text) for name, text in alone().files.items()}
-    encoded = "(cuuint64_t)x.strides[i] * 2"
+    encoded = "(cuuint64_t)x.strides[i] * element"
     files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(encoded, encoded + " + 4")
     program = replace(alone(), files=files).load()()
     with pytest.raises(ToolError, match="must"):
@@ -230,23 +291,27 @@ def test_an_operand_that_cannot_be_mapped_is_an_error():
 # ---- nvcc
 
 
-@cache
-def written(folder):
-    emitted(Dtype.bfloat16).write(folder)
-    return folder
+FORMS = {Dtype.bfloat16: "16.F32.BF16", Dtype.float32: "8.F32.TF32"}
+
+
+@pytest.fixture(scope="module", params=FORMS, ids=lambda dtype: dtype.value)
+def dtype(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return written(tmp_path_factory.mktemp("warpgroups"))
+def folder(dtype, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(f"warpgroups_{dtype.value}")
+    emitted(dtype).write(folder)
+    return folder
 
 
 @NEEDS_NVCC
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
-def test_ptxas_serialises_and_spills_nothing(architecture, options, folder):
+def test_ptxas_serialises_and_spills_nothing(architecture, options, folder, dtype):
     messages = compiled("products.cu", folder, f"-arch={architecture}", *options)
-    require_clean(messages, len(CASES))
+    require_clean(messages, len(cases(dtype)))
 
 
 @NEEDS_NVCC
@@ -258,13 +323,13 @@ def test_one_library_has_code_for_several_gpus(folder):
 
 @NEEDS_NVCC
 @NEEDS_NVDISASM
-def test_kernels_for_sm_90a_multiply_by_warp_groups_alone(folder):
+def test_kernels_for_sm_90a_multiply_by_warp_groups_alone(folder, dtype):
     """Each has a loop of four products, of 64 rows and all columns, and the producer copies by TMA."""
     compiled("products.cu", folder, "-arch=sm_90a")
     code = {name: text for name, text in kernels(folder / "products.cubin").items() if "operand_maps" in name}
-    assert len(code) == sum(case.products for case in CASES.values())
+    assert len(code) == versions(dtype)
     for text in code.values():
-        products = re.findall(r"HGMMA\.64x(\d+)x16\.F32\.BF16", text)
+        products = re.findall(rf"HGMMA\.64x(\d+)x{re.escape(FORMS[dtype])}", text)
         assert len(products) == 4 and len({*products}) == 1
         assert text.count("WARPGROUP.DEPBAR.LE gsb0") == 2
         assert text.count("USETMAXREG") == (2 if products[0] == "256" else 0)

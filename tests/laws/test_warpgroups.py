@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -25,13 +26,17 @@ def product(left, right, x, w):
     return ops.relu(x @ w)
 
 
-def compiled(function, shapes, dtype=Dtype.bfloat16, most=1):
-    """Compile a function with tiles of 128 rows, for a GPU with this number of multiprocessors."""
+def compiled(function, shapes, dtype=Dtype.bfloat16, most=1, tensor_floats=0):
+    """Compile a function with tiles of 128 rows, for a GPU with this number of multiprocessors.
+
+    Tensor cores multiply float32 by so many products, or not.
+    """
     term = Expand(has)(build(function, [NdArrayType(shape, dtype) for shape in shapes]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilings, "MULTIPROCESSORS", most)
         patch.setattr(tilings, "OVERHEAD", 100)
-        return compile_kernels(prepared(lower(term)), MACHINE)
+        machine = replace(MACHINE, tensor_floats=tensor_floats)
+        return compile_kernels(prepared(lower(term)), machine)
 
 
 def versions(lowered):
@@ -45,6 +50,18 @@ def test_a_large_product_has_two_versions(left, right):
     shapes = (72, 16), (16, 40)
     given = [s[::-1] if t else s for s, t in zip(shapes, (left, right), strict=True)]
     assert versions(compiled(partial(product, left, right), given)) == 1
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("tensor_floats", [0, 1, 6])
+def test_a_product_of_float32_has_two_versions_if_it_is_one_of_tensor_cores(left, right, tensor_floats):
+    """Factors in parts are split in registers, for one version."""
+    shapes = (72, 16), (16, 40)
+    given = [s[::-1] if t else s for s, t in zip(shapes, (left, right), strict=True)]
+    function = partial(product, left, right)
+    lowered = compiled(function, given, Dtype.float32, tensor_floats=tensor_floats)
+    assert versions(lowered) == (tensor_floats == 1)
 
 
 @pytest.mark.parametrize(

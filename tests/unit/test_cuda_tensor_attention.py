@@ -37,7 +37,7 @@ DTYPES = {
     "bf16": (Dtype.bfloat16, 2**-6), "f16": (Dtype.float16, 2**-9),
     "tf32": (Dtype.float32, 2**-9), "bf16x6": (Dtype.float32, 2**-20),
 }  # fmt: skip
-"""Dtypes of 16 bits and the options `math` for float32, and the greatest errors relative to the greatest number
+"""Dtypes of 16 bits, and options `math` for float32; the greatest errors, relative to the greatest number
 of a result, or to 1."""
 KINDS = [
     (64, 64, False, None), (64, 64, True, None), (16, 5, True, None), (72, 33, False, None),

@@ -52,6 +52,11 @@ private:
     }
 };
 
+/* Rounds a number to 11 bits, to nearest, ties to even; infinity and NaN stay. */
+SIMULATOR_UNSEEN inline unsigned nearest_tf32(unsigned bits) {
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+}
+
 /* cp.async.bulk(.tensor).shared.global.mbarrier::complete_tx::bytes */
 struct Load : Operation {
     Box box;
@@ -66,6 +71,12 @@ struct Load : Operation {
             for (unsigned byte = 0; byte < CHUNK_BYTES; byte++) {
                 const char *const from = box.element(row, first + byte / box.map.element_bytes);
                 to[byte] = from ? from[byte % box.map.element_bytes] : 0;
+            }
+            for (unsigned word = 0; box.map.rounds && word < CHUNK_BYTES / 4; word++) {
+                unsigned bits;
+                __builtin_memcpy(&bits, to + 4 * word, 4);
+                bits = nearest_tf32(bits);
+                __builtin_memcpy(to + 4 * word, &bits, 4);
             }
             end_write(chunk, value, box.map.swizzle);
         });
@@ -122,7 +133,7 @@ SIMULATOR_UNSEEN inline void load_bytes(void *to, const void *from, unsigned byt
              bytes, from);
     }
     TensorMap map = {MAP, static_cast<char *>(const_cast<void *>(from)), {bytes, 1, 1, 1, 1}, {1}, {bytes, 1, 1, 1, 1},
-                     {1, 1, 1, 1, 1}, 1, 1, 0};
+                     {1, 1, 1, 1, 1}, 1, 1, 0, false};
     begin_load({map, {}, 0}, to, barrier, CHUNK_BYTES);
 }
 

@@ -39,6 +39,7 @@ struct TensorMap {
     uint64_t sizes[MAX_DIMENSIONS], strides[MAX_DIMENSIONS];  // strides in bytes
     uint32_t box[MAX_DIMENSIONS];                             // elements in shared memory
     unsigned char steps[MAX_DIMENSIONS], dimensions, element_bytes, swizzle;
+    bool rounds;  // copies to shared memory round to TF32
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap), "a map has 128 bytes");
 
@@ -90,6 +91,7 @@ inline CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type
     map.dimensions = static_cast<unsigned char>(dimensions);
     map.element_bytes = static_cast<unsigned char>(simulator::element_bytes(type));
     map.swizzle = static_cast<unsigned char>(swizzle);
+    map.rounds = type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
     for (unsigned i = 0; i < simulator::MAX_DIMENSIONS; i++) {
         const bool exists = i < dimensions;
         map.sizes[i] = exists ? sizes[i] : 1;

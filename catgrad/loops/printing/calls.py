@@ -33,7 +33,7 @@ class Parameter:
 @dataclass(frozen=True)
 class TensorMap:
     """The tensor map of an operand: its first element, the sizes of its dimensions, the innermost first, the
-    strides of all but this, and the places of a box, whose rows have 64 elements.
+    strides of all but this, and the places of a box, whose rows have 128 bytes.
     """
 
     dtype: Dtype

@@ -218,11 +218,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class WarpgroupProduct:
-    """A product of warp groups, of tiles with so many columns, as the sums of a block."""
+    """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block."""
 
     dtype: Dtype
     sums: str
     columns: int
+    slice: int
     left: Operand
     right: Operand
     terms: Text

@@ -87,8 +87,9 @@ def warpgroup_product(here: Expressions, loop: Loop) -> WarpgroupProduct:
     left, right = (
         Operand(each.by_terms, tuple(here.index(d.first) for d in each.dimensions)) for each in boxes
     )
-    sizes = size_hint(column.extent), left, right, here.size(term.extent)
-    return WarpgroupProduct(boxes[0].buffer.type.dtype, here.name_of(s.buffer), *sizes)
+    dtype = boxes[0].buffer.type.dtype
+    sizes = size_hint(column.extent), SLICE_BYTES // dtype.itemsize
+    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, here.size(term.extent))
 
 
 def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
@@ -105,8 +106,8 @@ def _boxes(loop: Loop) -> Iterator[tuple[Box, Variable]]:
     (row, column, term), [s] = perfect_nest([loop])
     assert isinstance(s, Accumulate)
     for operand, place in zip(s.scalar.operands, (row, column), strict=True):
-        assert isinstance(operand, Compute)  # a conversion
-        found = box(operand.operands[0], place, term)
+        converted = isinstance(operand, Compute)
+        found = box(operand.operands[0] if converted else operand, place, term)
         assert found
         yield found, place
 

@@ -101,9 +101,10 @@ class _Tiles(ThreadTiles):
         self.product, self.epilogue = found, epilogue
         dtype = found.reduce.scalar.dtype
         self.factor_dtype = found.factor_dtype
-        self.on_tensor_cores = found.is_on_tensor_cores(machine)
+        products = found.tensor_products(machine)
+        self.on_tensor_cores = products > 0
         self.axis = Axis.TENSOR if self.on_tensor_cores else machine.outer_products
-        self.rows, self.columns = _sides(found, found.tensor_products(machine))
+        self.rows, self.columns = _sides(found, products)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
         depth = product(tuple(v.extent for v in found.sums))
@@ -119,7 +120,7 @@ class _Tiles(ThreadTiles):
         axes = (*self.threads, *self.each)
         self.by_warpgroups = (
             warpgroup_product(self.sums, axes, factors, self.sides, self.terms)
-            if machine.warpgroups and self.on_tensor_cores
+            if machine.warpgroups and products == 1
             else None
         )
 

@@ -17,7 +17,6 @@ from catgrad.loops.ir.index import Atom, Either, Index, Variable, index, modulo,
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Masked, Scalar, converted, number, unmasked
 from catgrad.loops.passes.gpu.operands import Terms
-from catgrad.loops.passes.gpu.products import SHORT
 from catgrad.loops.passes.gpu.thread_tiles import Side, unflat
 from catgrad.ops.arithmetic import Add, Multiply
 
@@ -30,8 +29,7 @@ def warpgroup_product(
 ) -> Loop | None:
     """Add the product of all terms to sums with axes for these digits; None if warp groups cannot."""
     rows, columns = sides
-    dtype = factors[0].dtype
-    if dtype not in SHORT or rows.width != ROWS or columns.width not in COLUMNS:
+    if rows.width != ROWS or columns.width not in COLUMNS:
         return None
     term, places = Variable(terms.depth, "term"), [Variable(side.width, side.name) for side in sides]
     parts = [_part(*each, terms, term) for each in zip(factors, sides, places, strict=True)]
