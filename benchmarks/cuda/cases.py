@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from catgrad.backends.cuda.options import MATH
 from torch.nn import functional as F
 
 from catgrad import Dtype, NdArrayType, Term, build, discard, identity, losses, ops
@@ -43,7 +44,7 @@ class KernelCase:
     @property
     def options(self) -> dict[str, str]:
         """The target's options for a product in a precision."""
-        return {"math": "tf32"} if self.precision == "tf32" else {}
+        return {"math": self.precision} if MATH.get(self.precision) else {}
 
 
 def array(*shape: int) -> NdArrayType:
@@ -118,7 +119,7 @@ LAYERS = ((32768, 768, 2304), (32768, 768, 768), (32768, 768, 3072), (32768, 307
 HEAD = (8192, 768, 50257)
 PRODUCTS = (
     *(product(*sizes, "bf16", major) for sizes in (*LAYERS, HEAD) for major in MAJORS),
-    *(product(*LAYERS[0], precision, major) for precision in ("tf32", "float32") for major in MAJORS),
+    *(product(*LAYERS[0], each, major) for each in ("tf32", "bf16x6", "float32") for major in MAJORS),
 )
 
 

@@ -29,7 +29,7 @@ UPDATED = 4096, 8192
 """The shape of the parameter that AdamW updates."""
 
 
-TOLERANCES = {"": 1e-4, "float32": 1e-4, "tf32": 2e-3, "bf16": 1e-2}
+TOLERANCES = {"": 1e-4, "float32": 1e-4, "bf16x6": 1e-4, "tf32": 2e-3, "bf16": 1e-2}
 """The tolerance of results for each precision, relative to the greatest."""
 
 
@@ -49,7 +49,7 @@ class Bound(NamedTuple):
 def programs(part: str, simulate: bool) -> Iterator[tuple[Program, dict[str, str], Sequence[KernelCase]]]:
     """Return the cases of a part as the functions of one program for each set of options."""
     expand = Expand(get_backend("cuda").has)
-    for options in ({}, {"math": "tf32"}):
+    for options in ({}, {"math": "tf32"}, {"math": "bf16x6"}):
         cases = [case for case in cases_of(part) if case.options == options]
         terms = [case.term(*(case.few if simulate else case.sizes)) for case in cases]
         functions = tuple(lower(expand(term), f"f{k}", doc="A kernel.") for k, term in enumerate(terms))
