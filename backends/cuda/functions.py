@@ -79,7 +79,7 @@ class CudaFunctions(CFunctions[CudaFunction]):
         )
         self.head = max(ALIGNMENT, aligned(WORD * self.words))
         own = {"is_guarded": self.is_guarded, "head": str(self.head), "warp": WARP, "warps": BLOCK // WARP}
-        self.macros |= own
+        self.macros |= own | {"float_parts": backend.options.parts}
         words = (LayerParameter("words", "skips"),) if self.is_guarded else ()
         self.layer_parameters = (*words, LayerParameter("stream", "stream"))
 

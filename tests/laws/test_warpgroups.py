@@ -56,12 +56,11 @@ def test_a_large_product_has_two_versions(left, right):
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("tensor_floats", [0, 1, 6])
 def test_a_product_of_float32_has_two_versions_if_it_is_one_of_tensor_cores(left, right, tensor_floats):
-    """Factors in parts are split in registers, for one version."""
     shapes = (72, 16), (16, 40)
     given = [s[::-1] if t else s for s, t in zip(shapes, (left, right), strict=True)]
     function = partial(product, left, right)
     lowered = compiled(function, given, Dtype.float32, tensor_floats=tensor_floats)
-    assert versions(lowered) == (tensor_floats == 1)
+    assert versions(lowered) == (tensor_floats > 0)
 
 
 @pytest.mark.parametrize(

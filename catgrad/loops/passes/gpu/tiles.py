@@ -120,7 +120,7 @@ class _Tiles(ThreadTiles):
         axes = (*self.threads, *self.each)
         self.by_warpgroups = (
             warpgroup_product(self.sums, axes, factors, self.sides, self.terms)
-            if machine.warpgroups and products == 1
+            if machine.warpgroups and self.on_tensor_cores
             else None
         )
 
