@@ -12,7 +12,15 @@ from catgrad.loops.lowering.rules import CHECKED
 from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu import LIBRARY_PASSES
 from catgrad.loops.passes.gpu.one_block import is_repeated
-from catgrad.loops.printing.calls import Call, CallBranch, CallLine, CallLoop, CallProduct, LayerParameter
+from catgrad.loops.printing.calls import (
+    Call,
+    CallBranch,
+    CallGroup,
+    CallLine,
+    CallLoop,
+    CallProduct,
+    LayerParameter,
+)
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
 from catgrad.ops.control import Cond
@@ -36,6 +44,13 @@ WORD = 4
 @dataclass(frozen=True)
 class GuardedCall(Call):
     """A launch, and the number of the word that tells it to skip its work."""
+
+    guard: int = 0
+
+
+@dataclass(frozen=True)
+class GuardedGroup(CallGroup):
+    """A grouped launch, and the number of the word that tells it to skip its work."""
 
     guard: int = 0
 
@@ -131,6 +146,8 @@ class _Guards:
             return replace(line, lines=tuple(self.lines(line.lines, guard)))
         if isinstance(line, CallProduct):
             return line  # it runs even if kernels skip their work, and writes what no other part reads
+        if isinstance(line, CallGroup):
+            return GuardedGroup(**vars(line), guard=guard)
         if isinstance(line, Call):
             return GuardedCall(**vars(line), guard=guard)
         assert isinstance(line, CallBranch)  # functions of layers are outlined later

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import For, If, Lowered, Step, every_step, kernels
+from catgrad.loops.ir.steps import For, Group, If, Lowered, Step, every_step, kernels
 from catgrad.loops.machine import Packing, packs_nothing
 
 _Sizes = NDArray[np.int64]
@@ -194,7 +194,7 @@ def _lifetimes(
 
 
 def _parts(step: Step | Item) -> Sequence[Sequence[Step | Item]]:
-    return step.parts if isinstance(step, If) else [step.body] if isinstance(step, For | Loop) else []
+    return step.parts if isinstance(step, If) else [step.body] if isinstance(step, For | Group | Loop) else []
 
 
 def _lives_within(step: Step | Item, array: Buffer) -> bool:
@@ -208,7 +208,7 @@ def _lives_within(step: Step | Item, array: Buffer) -> bool:
 def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
     """Tell whether the first statement that touches an array writes it without reading it."""
     for step in every_step(steps):
-        if isinstance(step, For | If):
+        if isinstance(step, For | Group | If):
             continue
         for s in statements(step.body) if isinstance(step, Kernel) else [step]:
             if any(buffer is array for buffer, _ in s.reads):

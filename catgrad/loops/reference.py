@@ -29,7 +29,7 @@ from catgrad.loops.ir.nest import (
     Store,
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
-from catgrad.loops.ir.steps import Attend, AttentionPart, For, If, Lowered, Product, Step
+from catgrad.loops.ir.steps import Attend, AttentionPart, For, Group, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.schedule.reductions import Differs
 from catgrad.ops.attention import seen
@@ -126,6 +126,8 @@ class Interpreter:
                 self.product(step)
             elif isinstance(step, Attend):
                 self.attend(step)
+            elif isinstance(step, Group):
+                self.steps(self.random.sample(step.body, len(step.body)) if self.random else step.body)
             else:
                 verify(step)
                 self.items(step.body)

@@ -8,7 +8,7 @@ import pytest
 
 from catgrad import NdArrayType, Task, build, layers, losses, ops, optimisers
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.printing.parametric import parametric
+from catgrad.loops.passes.parametric import parametric
 from catgrad.verification import verify
 from tests.kernels import SCALARS, compiled
 from tests.targets import emit

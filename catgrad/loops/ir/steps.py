@@ -188,8 +188,20 @@ class If:
         return [access for part in self.parts for step in part for access in step.writes]
 
 
-Step = Kernel | Product | Attend | For | If
-"""A kernel, a matrix product, a part of attention, or a loop or branch of steps."""
+@dataclass(eq=False, frozen=True)
+class Group(Body):
+    """Kernels, and loops of kernels, that are one function of different arrays, in any order: one launch."""
+
+    body: list[Step]
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, of which those in loops run for each iteration."""
+        return kernels(self.body)
+
+
+Step = Kernel | Product | Attend | For | If | Group
+"""A kernel, a matrix product, a part of attention, a loop or branch of steps, or a group of kernels."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +214,7 @@ class Lowered:
     results: list[Buffer]
 
     def map(self, change: Callable[[list[Step]], list[Step]]) -> Lowered:
-        """Change every list of steps, those within loops and branches first."""
+        """Change every list of steps, those within loops and branches first, but not groups of kernels."""
         return replace(self, steps=_mapped(self.steps, change))
 
     def map_kernels(self, change: Callable[[Kernel], Kernel]) -> Lowered:
@@ -225,6 +237,8 @@ def replaced(steps: list[Step], buffers: Mapping[Buffer, Buffer]) -> list[Step]:
             return step.map(change)
         if isinstance(step, For):
             return step.replace_rows(buffers)
+        if isinstance(step, Group):
+            return Group(replaced(step.body, buffers))
         return replace(step, condition=change.load(step.condition))
 
     return _mapped(steps, lambda inside: list(map(new, inside))) if buffers else steps
@@ -258,7 +272,7 @@ def every_step(steps: Sequence[Step]) -> Iterator[Step]:
     """Yield all steps in order, each with those within its loops and branches."""
     for step in steps:
         yield step
-        if isinstance(step, For):
+        if isinstance(step, For | Group):
             yield from every_step(step.body)
         elif isinstance(step, If):
             yield from every_step([*step.parts[0], *step.parts[1]])

@@ -81,12 +81,23 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Entries of a grouped kernel: their number, and sizes, streams and arrays that each of them has."""
+
+    rows: int
+    sizes: tuple[str, ...]
+    streams: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
 class KernelText:
     """A kernel as a function of symbols of sizes, variables of loops around it, random streams and arrays.
 
     It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
-    with grids of threads it has a `launch`, unless it `is_part` of other kernels.
+    with grids of threads it has a `launch`, unless it `is_part` of other kernels. A grouped kernel has the
+    `table` of its entries as its last argument.
     """
 
     name: str
@@ -103,6 +114,7 @@ class KernelText:
     reach: Size
     launch: Launch | None = None
     is_part: bool = False
+    table: Table | None = None
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -127,6 +139,19 @@ class Call:
     per_thread: bool
     launch: Launch | None = None
     kind: str = "Call"
+
+
+@dataclass(frozen=True)
+class CallGroup:
+    """A grouped kernel run with these arguments and a `table`, whose entries are calls that lines add."""
+
+    kernel: str
+    arguments: Sequence[str]
+    table: str
+    rows: int
+    launch: Launch
+    lines: tuple[CallLine, ...]
+    kind: str = "CallGroup"
 
 
 @dataclass(frozen=True)
@@ -204,7 +229,7 @@ class CallLayer:
     kind: str = "CallLayer"
 
 
-CallLine = Call | CallProduct | CallLoop | CallBranch | CallLayer
+CallLine = Call | CallGroup | CallProduct | CallLoop | CallBranch | CallLayer
 
 
 @dataclass(frozen=True)

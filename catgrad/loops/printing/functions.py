@@ -11,13 +11,15 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.ir.scalar import Buffer, Load, Space
-from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
+from catgrad.loops.ir.steps import For, Group, If, Lowered, Product, Step, every_step, kernels
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
+from catgrad.loops.passes.parametric import parametric
 from catgrad.loops.printing.calls import (
     AddressTable,
     Call,
     CallBranch,
+    CallGroup,
     CallLine,
     CallLoop,
     CallProduct,
@@ -26,9 +28,9 @@ from catgrad.loops.printing.calls import (
     Pointer,
 )
 from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.groups import GroupText, common_arrays, group_text, row_count
 from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.kernels import Companion, KernelPrinter, Part, none
-from catgrad.loops.printing.parametric import parametric
 from catgrad.naming import Namer, common, summary
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
@@ -55,6 +57,7 @@ class KernelLibrary:
     expressions: type[Expressions] = Expressions
     printed: dict[Hashable, KernelText] = field(default_factory=dict)
     uses: dict[Hashable, list[Interface]] = field(default_factory=dict)
+    groups: dict[Hashable, GroupText] = field(default_factory=dict)
     literals: dict[Literal, str] = field(default_factory=dict)
 
 
@@ -84,10 +87,12 @@ class FunctionPrinter:
         self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
         self._literals: dict[Buffer, str] = {}
         self._used: dict[Buffer, None] = {}
-        kernels = (step for step in every_step(self.lowered.steps) if isinstance(step, Kernel))
         self._interfaces: dict[Kernel | Item, list[Interface]] = {}
-        for kernel in kernels:
-            self._interfaces[kernel] = [*self._described(kernel)]
+        self._tables: dict[Kernel, tuple[str, GroupText]] = {}
+        groups = [step for step in every_step(self.lowered.steps) if isinstance(step, Group)]
+        grouped = {kernel for group in groups for kernel in group.kernels}
+        for kernel in kernels(self.lowered.steps):
+            self._interfaces[kernel] = [*self._described(kernel, kernel in grouped)]
             self._interfaces |= {part: [*self._described(Kernel([part]), True)] for part in parts(kernel)}
         for interfaces in self._interfaces.values():
             for interface in interfaces:
@@ -123,7 +128,7 @@ class FunctionPrinter:
     @property
     def texts(self) -> list[KernelText]:
         """The kernels of the function, in order."""
-        return [self._kernel(s)[0] for s in every_step(self.lowered.steps) if isinstance(s, Kernel)]
+        return [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
 
     @property
     def pointers(self) -> list[Pointer]:
@@ -165,6 +170,8 @@ class FunctionPrinter:
             elif isinstance(step, Product):
                 self.expressions.variables |= around
                 yield self._product(step)
+            elif isinstance(step, Group):
+                yield self._group(step, around)
             else:
                 assert isinstance(step, Kernel)  # attention is in kernels
                 yield self._call(step, around)
@@ -229,7 +236,36 @@ class FunctionPrinter:
         launch = text.launch
         if launch and interface.extents:
             launch = launch.at(interface.extents, self.expressions.size)
+        if kernel in self._tables:
+            table, group = self._tables[kernel]
+            own = group.own(arguments)
+            return Call(table, own, text.checks, text.scratch, text.per_thread, launch, "CallAdd")
         return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, launch)
+
+    def _group(self, step: Group, around: Mapping[Variable, str]) -> CallGroup:
+        """Print the lines that fill a table, and the launch of a grouped kernel with it."""
+        interfaces = self._alike(step.kernels)
+        self._known |= {k: (self._text(i), i) for k, i in zip(step.kernels, interfaces, strict=True)}
+        common, rows = common_arrays(step, interfaces), row_count(step)
+        key = interfaces[0].key, common, rows
+        library, part = self.library, self._text(interfaces[0])
+        if key not in library.groups:
+            name = library.namer.fresh("_each_".join(part.name.split("_", 1)))
+            library.groups[key] = group_text(name, part, common, rows)
+            self.new.append(library.groups[key].kernel)
+        group, table = library.groups[key], self.namer.fresh("table")
+        self._tables |= dict.fromkeys(step.kernels, (table, group))
+        lines = tuple(self._calls(step.body, around))
+        alike = (b for b, is_common in zip(interfaces[0].given, common, strict=True) if is_common)
+        assert group.kernel.launch  # all have one
+        arguments = tuple(map(self.expressions.name_of, alike))
+        return CallGroup(group.kernel.name, arguments, table, rows, group.kernel.launch, lines)
+
+    def _alike(self, each: Sequence[Kernel]) -> Sequence[Interface]:
+        """Return interfaces by which kernels of a group are one function, if possible of others, too."""
+        versions = [*zip(*(reversed(self._interfaces[kernel]) for kernel in each), strict=False)]
+        same = [v for v in reversed(versions) if len({interface.key for interface in v}) == 1]
+        return next((v for v in same if self._is_shared(v[0])), same[0])
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
         """Return the kernel's text, which may be that of an equal one, and its interface."""

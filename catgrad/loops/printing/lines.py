@@ -99,6 +99,20 @@ class Numbered:
 
 
 @dataclass(frozen=True)
+class CallEntry:
+    """A block of a grouped kernel as a call of its function, some of whose arguments are those of its entry.
+
+    Each argument has its name, whether it is common to all entries, and whether it is an aligned array.
+    """
+
+    part: str
+    takes_block: bool
+    arguments: tuple[tuple[str, bool, bool], ...]
+    is_wide: bool
+    kind: str = "CallEntry"
+
+
+@dataclass(frozen=True)
 class CallPart:
     """The blocks of a grid from `first` to `end`, without it, or to the last, as a call of a function.
 
@@ -385,6 +399,7 @@ Line = (
     | Versions
     | Threads
     | Numbered
+    | CallEntry
     | CallPart
     | When
     | Combined

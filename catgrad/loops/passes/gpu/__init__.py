@@ -4,7 +4,8 @@ from catgrad.loops.machine import Pass
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.channels_last import store_channels_last
 from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
-from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
+from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, SMALL, row_fusion
+from catgrad.loops.passes.gpu.groups import group_launches
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.gpu.pad_rows import pad_rows
@@ -46,6 +47,7 @@ GPU_PASSES = (
     store_channels_last,
     pad_rows,
     schedule_threads,
+    group_launches,
     launch_side_by_side,
 )
 """Passes for machines whose kernels are grids of threads."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.nest import Access, Kernel, Loop, may_fail
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.ir.steps import For, Group, Lowered, Step, kernels
 from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.warpgroups import elsewhere
@@ -39,18 +39,21 @@ def _place(step: Step, done: Sequence[Step]) -> int | None:
     """Find the earliest kernel that a step fits beside, with no dependence on those from there on."""
     found = None
     for place in range(len(done) - 1, -1, -1):
-        if not isinstance(step, Kernel) or not are_independent(done[place], step):
+        first = done[place]
+        if not isinstance(step, Kernel) or isinstance(first, For) or not are_independent(first, step):
             break
-        if _fits(done[place], step):
+        if isinstance(first, Kernel) and _fits(first, step):
             found = place
     return found
 
 
-def are_independent(first: Step, second: Kernel) -> bool:
-    """Prove that neither of two kernels writes what the other touches."""
-    if not isinstance(first, Kernel) or may_fail(first.body) or may_fail(second.body):
+def are_independent(first: Step, second: Step) -> bool:
+    """Prove that neither of two steps writes what the other touches, nor fails where the other does not."""
+    if any(not isinstance(step, Kernel | For | Group) for step in (first, second)):
         return False
-    touched = [_homes((*kernel.reads, *kernel.writes)) for kernel in (first, second)]
+    if any(may_fail(kernel.body) for kernel in kernels([first, second])):
+        return False
+    touched = [_homes((*step.reads, *step.writes)) for step in (first, second)]
     return _homes(first.writes).isdisjoint(touched[1]) and _homes(second.writes).isdisjoint(touched[0])
 
 
@@ -58,10 +61,9 @@ def _homes(accesses: Sequence[Access]) -> set[Buffer]:
     return {buffer.home for buffer, _ in accesses}
 
 
-def _fits(first: Step, second: Kernel) -> bool:
-    assert isinstance(first, Kernel)
+def _fits(first: Kernel, second: Kernel) -> bool:
     parts = [item for kernel in (first, second) for item in kernel.body]
-    sizes = [_blocks(item) if isinstance(item, Loop) else None for item in parts]
+    sizes = [count_blocks(item) if isinstance(item, Loop) else None for item in parts]
     shared = sum(map(_shared_bytes, parts))
     threads = {_threads(item) for item in parts if isinstance(item, Loop)}
     small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
@@ -72,7 +74,7 @@ def _threads(loop: Loop) -> int:
     return BLOCK if loop.axis is Axis.WARP else loop.threads
 
 
-def _blocks(loop: Loop) -> int | None:
+def count_blocks(loop: Loop) -> int | None:
     """Count the blocks of a nest; None if a symbol decides it."""
     axis, iterations, item = loop.axis, 1, loop
     while isinstance(item, Loop) and item.axis is axis:
