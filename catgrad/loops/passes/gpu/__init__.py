@@ -1,10 +1,11 @@
 """Schedules for GPUs: grids, teams of threads, tiles in shared memory, and reductions in fixed trees."""
 
 from catgrad.loops.machine import Pass
+from catgrad.loops.passes.gpu.block_sums import split_block_sums
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.channels_last import store_channels_last
 from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
-from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, SMALL, row_fusion
+from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
 from catgrad.loops.passes.gpu.groups import group_launches
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
@@ -62,7 +63,7 @@ BLOCK_PASSES = (
 LIBRARY_PASSES = (call_library, *GPU_PASSES)
 """The same passes, after large matrix products have become steps for a library."""
 
-ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0)), repeat_in_one_block)
+ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0), split_block_sums), repeat_in_one_block)
 """Passes that make of a small function one kernel, which repeats it."""
 
 GPU_KERNEL_PASSES = (privatise,)

@@ -19,8 +19,8 @@ from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.gpu.side_by_side import MAX_BLOCKS, MAX_PARTS, are_independent, count_blocks
 from catgrad.loops.passes.parametric import parametric
 
-MAX_BYTES = 4000
-"""Bytes of a table, at most: the arguments of a kernel have 4,096, and there are others."""
+MAX_BYTES = 32_000
+"""Bytes of a table, at most: the arguments of a kernel have 32,764 since CUDA 12.1, and there are others."""
 
 ENTRY_BYTES, ADDRESS_BYTES = 16, 8
 """Bytes of an entry of a table beside its addresses, and of each address."""

@@ -6,6 +6,7 @@ for t in range(steps):          a launch of one block in all
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +21,16 @@ from catgrad.loops.ir.nest import (
     Replaced,
     Rewriter,
     rewritten,
+    size_hint,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
+from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.barriers import with_barriers
 from catgrad.loops.passes.gpu.spaces import with_spaces
+from catgrad.loops.passes.gpu.step_rows import StepRows
 from catgrad.loops.passes.gpu.threads import distributed
 from catgrad.loops.passes.schedule.fuse import iterations
 from catgrad.programs.ports import Role
@@ -68,10 +72,15 @@ def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:
     }
     items: list[Item] = [item for kernel in kernels(lowered.steps) for item in kernel.body]
     own = {b: replace(b, space=Space.LOCAL if b.order else Space.REGISTER) for b in _temporaries(items)}
-    items = _rows(rewritten(items, Replaced(own)), _Rows(many, index(t)))
-    body: list[Item] = [Loop(t, distributed(items, THREADS))]
-    team = Loop(Variable(1, "team"), body, axis=Axis.BLOCK, threads=THREADS)
-    kernel = with_barriers(with_spaces(Kernel([team]), machine))
+    given = [many[buffer] for buffer in lowered.arguments if buffer in many]
+    rows = StepRows.of(given, machine.shared_bytes - sum(size_hint(byte_size(b)) for b in own))
+    stage, row = rows.stage(t), index(t)
+    places = {b: (rows.places[a], stage) if a in rows.places else (a, row) for b, a in many.items()}
+    items = _rows(rewritten(items, Replaced(own)), _Rows(places))
+    team = Loop(Variable(1, "team"), [Loop(t, distributed(items, THREADS))], axis=Axis.BLOCK, threads=THREADS)
+    rest = replace(machine, shared_bytes=machine.shared_bytes - rows.bytes)
+    [team] = with_barriers(with_spaces(Kernel([team]), rest)).body  # type: ignore[assignment]
+    kernel = Kernel([replace(team, body=rows.brought_ahead(team.body))])
     arguments, results = ([many.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))
     return Lowered(lowered.function, [kernel], arguments, results)
 
@@ -98,8 +107,9 @@ def _rows(items: list[Item], change: _Rows) -> list[Item]:
             done.append(replace(item, body=_rows(item.body, change)))
             continue
         new: Any = item.map(change)
-        if new.buffer in change.many:
-            new = replace(new, buffer=change.many[new.buffer], indices=(change.row, *new.indices))
+        if new.buffer in change.places:
+            buffer, row = change.places[new.buffer]
+            new = replace(new, buffer=buffer, indices=(row, *new.indices))
         done.append(new)
     return done
 
@@ -107,11 +117,12 @@ def _rows(items: list[Item], change: _Rows) -> list[Item]:
 class _Rows(Rewriter):
     """Replace elements of arrays by those of the row of arrays with one more axis."""
 
-    def __init__(self, many: dict[Buffer, Buffer], row: Index) -> None:
+    def __init__(self, places: Mapping[Buffer, tuple[Buffer, Index]]) -> None:
         super().__init__()
-        self.many, self.row = many, row
+        self.places = places
 
     def _changed(self, old: Scalar) -> Scalar:
-        if isinstance(old, Load) and old.buffer in self.many:
-            return Load(self.many[old.buffer], (self.row, *self.indices(old.indices)))
+        if isinstance(old, Load) and old.buffer in self.places:
+            buffer, row = self.places[old.buffer]
+            return Load(buffer, (row, *self.indices(old.indices)))
         return super()._changed(old)

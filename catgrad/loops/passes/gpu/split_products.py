@@ -7,7 +7,7 @@ the product: the optimiser's update of a weight, for one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.dims import Dim, product
@@ -66,17 +66,17 @@ class Split:
 
 def split_products(lowered: Lowered, machine: Machine) -> Lowered:
     """Split sums of products where more blocks are faster."""
-    return lowered.map(lambda steps: _split(steps, machine))
+    return lowered.map(lambda steps: put_off(steps, lambda step: _in_parts(step, machine)))
 
 
-def _split(steps: Sequence[Step], machine: Machine) -> list[Step]:
-    """Split products; their partial sums are added up before the first step that touches the product."""
+def put_off(steps: Sequence[Step], split: Callable[[Step], list[Step]]) -> list[Step]:
+    """Split steps; partial sums are added up before the first step that touches their sum."""
     done, waiting = list[Step](), list[list[Step]]()
     for step in steps:
         ready = [sums for sums in waiting if not _homes([step]).isdisjoint(_homes(sums))]
         waiting = [sums for sums in waiting if sums not in ready]
         done += [each for sums in ready for each in sums]
-        first, *sums = _in_parts(step, machine)
+        first, *sums = split(step)
         done.append(first)
         waiting += [sums] if sums else []
     return [*done, *(each for sums in waiting for each in sums)]

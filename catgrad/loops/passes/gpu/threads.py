@@ -118,13 +118,22 @@ def _distributed(item: Item, threads: int) -> list[Item]:
         return scanned(scan, threads)
     chain, body = perfect_nest([item], is_parallel)
     width = span(body if chain else item.body)
-    alone = -(-count(chain) // threads) * width
-    together = count(chain) * (-(-width // threads) + COMBINE_ITERATIONS)
-    if chain and (width < MIN_SPAN or alone <= together):
+    alone = iterations_alone(chain, width, threads)
+    if chain and (width < MIN_SPAN or alone <= iterations_together(chain, width, threads)):
         return [marked(chain, serial(body), Axis.THREAD)]
     if width < MIN_SPAN:
         return [one_thread(serial([item]))]
     return [replace(item, body=distributed(item.body, threads))]
+
+
+def iterations_alone(chain: Sequence[Variable], width: int, threads: int) -> int:
+    """Estimate the iterations of a thread, if each has some rows for itself."""
+    return -(-count(chain) // threads) * width
+
+
+def iterations_together(chain: Sequence[Variable], width: int, threads: int) -> int:
+    """Estimate the iterations of a thread, if all have a part of each row."""
+    return count(chain) * (-(-width // threads) + COMBINE_ITERATIONS)
 
 
 def _reduced(r: Reduce, threads: int) -> list[Item]:
