@@ -31,7 +31,7 @@ LIMITS = {
     "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "row_reuse": {"MIN_ROW": 2},
-    "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
+    "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2, "TEAMS": 4},
     "split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
     "spaces": {"MAX_PRIVATE_BYTES": 64},
     "split_sums": {

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from catgrad.backends.cuda.tools import simulating
 
+from catgrad.loops.machine import STATIC_SHARED_BYTES
 from tests.laws.test_one_block import perceptron
 from tests.targets import cannot, emit
 
 MISSING = cannot("cuda")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
-SIZES = {"few": (24, 4, 6, 3), "shared memory of the launch": (32, 64, 128, 32)}
+SIZES = {"few": (24, 4, 6, 3), "shared memory of the launch": (256, 4, 24, 3)}
+
+
+def test_steps_with_too_many_products_for_one_block_are_launches():
+    text = emit(perceptron(32, 64, 128, 32), "cuda", ["step", "step_many"]).files["perceptron.cu"]
+    assert "<<<1, 512, " not in text
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_many_steps_are_steps(name, monkeypatch):
-    """With 57,344 bytes of shared memory, a launch must ask for them."""
+    """A launch must ask for more than 48 KiB of shared memory."""
     artifact = emit(perceptron(*SIZES[name]), "cuda", ["step", "step_many"])
-    assert artifact.files["perceptron.cu"].count("<<<1, 512, ") == 1
+    [bytes] = re.findall(r"<<<1, 512, (\d+), stream>>>", artifact.files["perceptron.cu"])
+    assert (int(bytes) > STATIC_SHARED_BYTES) == (name != "few")
     model, rng = artifact.load(), np.random.default_rng(0)
     batch, first, _, last = SIZES[name]
     x, y = (rng.normal(size=(5, batch, width)).astype(np.float32) for width in (first, last))

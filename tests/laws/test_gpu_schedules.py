@@ -193,6 +193,15 @@ def test_a_scattered_sum_of_many_rows_stays_distributed():
     np.testing.assert_allclose(run_in_teams(lowered, x, i)[0], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [3, 2_000, 50_257])
+def test_inspections_of_a_scattered_sum_do_not_grow_with_its_rows(rows):
+    types = [NdArrayType((8192, 768)), NdArrayType((8192,), Dtype.int64)]
+    lowered = scheduled(build(lambda x, i: ops.scatter_add(x, i, rows), types), "default")
+    nests = [nest for kernel in kernels(lowered.steps) for nest in kernel.body]
+    blocks = [-(-n.variable.extent // n.variable.step) for n in nests if n.axis is Axis.BLOCK]
+    assert max(blocks, default=0) <= 528
+
+
 def test_parts_of_a_product_with_symbolic_rows():
     """The number of a block was divided by a quotient without its parentheses."""
     if reason := cannot("cuda"):

@@ -38,8 +38,12 @@ from catgrad.programs.ports import Role
 THREADS = 512
 """Threads of the block."""
 
-MAX_WORK = 2**20
-"""Iterations of a step that one block runs faster than a grid is launched."""
+MAX_WORK = 2**18
+"""Iterations of a step that one block runs faster than its grids are launched.
+
+A multiprocessor loads 32 elements of shared memory in a cycle, and most iterations load two: so many take
+16,000 cycles, which are about four launches of a graph.
+"""
 
 STEPS = "steps"
 """The symbol for the number of repetitions."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.dims import product
+from catgrad.dims import Dim, product
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Read, Variable, index
@@ -26,11 +26,15 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, Machine
 from catgrad.loops.passes.gpu.thread_tiles import stepped
+from catgrad.loops.passes.gpu.tilings import MULTIPROCESSORS
 from catgrad.loops.passes.schedule.fuse import is_beginning
 from catgrad.ops.arithmetic import Add
 
+TEAMS = 4 * MULTIPROCESSORS
+"""Teams that share the rows, at most: each inspects all terms, however many rows it has."""
+
 ROWS = 32
-"""Rows of a team."""
+"""Rows of a team, where a symbol decides how many there are."""
 
 MAX_INSPECTIONS = 2**26
 """Terms that are inspected for each element on its own, rather than by teams for many."""
@@ -100,8 +104,10 @@ def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> list[
 def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     """Add the terms of a tile of rows, one after the other, by a team for each tile."""
     terms, own = _split(variables, s, axis)
-    tile = stepped(s.buffer.type.shape[axis], "row_tile", ROWS)
-    mine = Bounds(s.indices[axis] - index(tile), ROWS, True, True)
+    rows = s.buffer.type.shape[axis]
+    height = ROWS if isinstance(rows, Dim) else -(-rows // TEAMS) or 1
+    tile = stepped(rows, "row_tile", height)
+    mine = Bounds(s.indices[axis] - index(tile), height, True, True)
     body: list[Item] = [s]
     for variable in reversed(own or [Variable(1, "one")]):
         conditions = (mine,) if variable is (own or [variable])[-1] else ()

@@ -52,7 +52,7 @@ class StepRows:
         """Return which of the rows is that of a step."""
         return modulo(index(step), STAGES)
 
-    def brought_ahead(self, items: Sequence[Item]) -> Sequence[Item]:
+    def brought_ahead(self, items: list[Item]) -> list[Item]:
         """Copy the first rows before a loop over steps, the last item, and the next ones within it."""
         *before, steps = items
         if not self.places or not isinstance(steps, Loop):
