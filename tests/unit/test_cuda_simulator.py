@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from catgrad.backends.cuda_simulator import library
 
 from catgrad.tools import run
 from tests.unit.cuda.build import FOLDER, LIMIT, NEEDS_CXX, ORDERS, device
+from tests.unit.cuda.device import Device
 from tests.unit.cuda.families import BUGS, FAMILIES, RNG, product
 
 pytestmark = NEEDS_CXX
@@ -234,6 +236,27 @@ def test_shared_memory_over_48_kib_must_be_allowed():
 )
 def test_a_launch_has_limits(configuration, error):
     assert device("features").launch(*configuration) == error
+
+
+@pytest.mark.parametrize(("bytes", "error"), [(32_764, 0), (32_768, INVALID_VALUE)])
+def test_the_arguments_of_a_launch_have_limited_bytes(bytes, error):
+    source = f"""#include <cuda_runtime.h>
+
+struct table {{
+    int entries[{bytes // 4}];
+}};
+
+__global__ void look(const __grid_constant__ table all) {{}}
+
+extern "C" int run()
+{{
+    look<<<1, 1>>>(table{{}});
+    return cudaGetLastError();
+}}
+"""
+    device = Device(library({"look.cu": source}, "look.cu", "look"))
+    assert device.run() == error
+    assert ("are more than 32764" in device.message) == bool(error)
 
 
 def test_an_order_must_exist(monkeypatch):

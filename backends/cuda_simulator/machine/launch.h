@@ -96,8 +96,11 @@ SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configura
     return failed ? sticky_error : cudaSuccess;
 }
 
+constexpr size_t MAX_ARGUMENT_BYTES = 32764;
+
 /* Checks the limits of a device of compute capability 7.5 and newer. */
-inline cudaError_t check_limits(const char *name, const Configuration &configuration, const void *kernel) {
+inline cudaError_t check_limits(const char *name, const Configuration &configuration, const void *kernel,
+                                size_t argument_bytes) {
     const dim3 grid = configuration.grid, block = configuration.block;
     const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
     if (threads == 0 || threads > MAX_THREADS || block.x > 1024 || block.y > 1024 || block.z > 64) {
@@ -116,6 +119,10 @@ inline cudaError_t check_limits(const char *name, const Configuration &configura
                       "cudaFuncSetAttribute allows up to %zu", name, configuration.shared, allowed_shared(kernel),
                       MAX_SHARED_BYTES);
     }
+    if (argument_bytes > MAX_ARGUMENT_BYTES) {
+        return report(cudaErrorInvalidValue, "kernel %s: %zu bytes of arguments are more than %zu", name,
+                      argument_bytes, MAX_ARGUMENT_BYTES);
+    }
     return cudaSuccess;
 }
 
@@ -127,7 +134,8 @@ template <class... Parameters> struct Launch {
     cudaStream_t stream;
 
     void operator()(Parameters... arguments) const {
-        if (check_limits(name, configuration, reinterpret_cast<const void *>(kernel)) != cudaSuccess) {
+        const size_t bytes = (sizeof(Parameters) + ... + 0);
+        if (check_limits(name, configuration, reinterpret_cast<const void *>(kernel), bytes) != cudaSuccess) {
             return;
         }
         auto *const self = kernel;
