@@ -245,6 +245,7 @@ class FunctionPrinter:
     def _group(self, step: Group, around: Mapping[Variable, str]) -> CallGroup:
         """Print the lines that fill a table, and the launch of a grouped kernel with it."""
         interfaces = self._alike(step.kernels)
+        self._declare([buffer for interface in interfaces for buffer in interface.buffers])
         self._known |= {k: (self._text(i), i) for k, i in zip(step.kernels, interfaces, strict=True)}
         common, rows = common_arrays(step, interfaces), row_count(step)
         key = interfaces[0].key, common, rows
