@@ -20,7 +20,7 @@ from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, 
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu import schedule_threads, tiles
+from catgrad.loops.passes.gpu import schedule_threads, tiles, transposes
 from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.transcendental import Exp
@@ -261,20 +261,27 @@ def test_columns_are_summed_side_by_side_whatever_vector_is_read_along():
     assert second[0] is not Axis.GRID
 
 
-@pytest.mark.parametrize("shape", [(512, 160), (500, 150), (3, 160, 160)])
-def test_arrays_are_transposed_through_shared_memory(shape):
-    """Neighbouring threads load and store neighbouring elements, also at the edges, beside other operands."""
-
-    def function(x, y):
-        return y + ops.transpose(x)
-
+def transposing(shape):
+    """Schedule the transpose of an array plus another, which goes through shared memory; list the types."""
     types = [NdArrayType(shape), NdArrayType((*shape[:-2], shape[-1], shape[-2]))]
-    term = build(function, types)
-    lowered = scheduled(term, "default")
+    lowered = scheduled(build(lambda x, y: y + ops.transpose(x), types), "default")
     [kernel] = kernels(lowered.steps)
     assert_well_formed(kernel)
     assert [loop.axis for loop in loops(kernel.body)][-4:] == [Axis.THREAD] * 4
     assert any(isinstance(s, Barrier) for s in statements(kernel.body))
+    return lowered, types
+
+
+@pytest.mark.parametrize("shape", [(512, 160), (500, 150), (3, 160, 160)])
+def test_large_arrays_are_transposed_through_shared_memory(shape):
+    transposing(shape)
+
+
+@pytest.mark.parametrize("shape", [(96, 64), (84, 54), (3, 64, 64), (2, 33, 65)])
+def test_arrays_are_transposed_through_shared_memory(shape, monkeypatch):
+    """Neighbouring threads load and store neighbouring elements, also at the edges, beside other operands."""
+    monkeypatch.setattr(transposes, "MIN_TRANSPOSED", 2**10)
+    lowered, types = transposing(shape)
     x, y = drawn(types, 0)
     np.testing.assert_array_equal(run_in_teams(lowered, x, y)[0], np.swapaxes(x, -1, -2) + y)
 
