@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.frontends.torch import averages
-from catgrad.frontends.torch.training import criteria, optimisers
+from catgrad.frontends.torch.training import averages, criteria, optimisers
 from catgrad.learn.optimiser import Optimiser
 from catgrad.terms.state import STEP
 from catgrad.types import Array, as_numpy
