@@ -20,8 +20,8 @@ from catgrad.loops.ir.nest import Barrier, Item, Loop
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.passes import gpu
-from catgrad.loops.passes.gpu.call_library import call_library
-from catgrad.loops.passes.gpu.fuse_rows import row_fusion
+from catgrad.loops.passes.gpu.grids.fuse_rows import row_fusion
+from catgrad.loops.passes.gpu.products.call_library import call_library
 from catgrad.loops.reference import Interpreter
 from catgrad.programs.program import bind_symbols
 from catgrad.types import Array

@@ -11,7 +11,7 @@ from catgrad.dims import Size
 from catgrad.loops.lowering.rules import CHECKED
 from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu import LIBRARY_PASSES
-from catgrad.loops.passes.gpu.one_block import is_repeated
+from catgrad.loops.passes.gpu.grids.one_block import is_repeated
 from catgrad.loops.printing.calls import (
     Call,
     CallBranch,

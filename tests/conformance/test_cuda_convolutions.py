@@ -16,7 +16,7 @@ from benchmarks.cuda.workloads import GPU_WORKLOADS
 from benchmarks.nets.images import resnet
 from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, sgd
 from catgrad.functors import reverse
-from catgrad.loops.passes.gpu.products import MIN_TILED_EXTENT
+from catgrad.loops.passes.gpu.products.roles import MIN_TILED_EXTENT
 from catgrad.ops.cast import cast
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from tests.targets import cannot, emit

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda.tools import simulating
 
-from benchmarks.gpu_accuracy import TERMS, errors, numpy_errors
+from benchmarks.cuda.accuracy import TERMS, errors, numpy_errors
 from catgrad import Dtype, Functions, NdArrayType, build, ops
 from catgrad.errors import ToolError
-from catgrad.loops.passes.gpu import tilings
+from catgrad.loops.passes.gpu.products import tilings
 from tests.conformance.test_cuda_products import CASES, ORDERS, emitted, found, loaded
 from tests.targets import cannot, emit
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean

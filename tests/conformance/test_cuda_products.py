@@ -16,7 +16,7 @@ import pytest
 from catgrad.backends.cuda.tools import simulating
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, build, ops
-from catgrad.loops.passes.gpu import tilings
+from catgrad.loops.passes.gpu.products import tilings
 from tests.targets import cannot, emit
 
 MISSING = cannot("cuda")

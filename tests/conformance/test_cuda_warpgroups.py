@@ -16,7 +16,7 @@ from catgrad.examples import char_gpt
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from catgrad.errors import ToolError
-from catgrad.loops.passes.gpu import tilings
+from catgrad.loops.passes.gpu.products import tilings
 from catgrad.tools import run
 from tests.conformance.c_models import classes
 from tests.targets import cannot, emit

@@ -20,7 +20,9 @@ from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, 
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu import schedule_threads, tiles, transposes
+from catgrad.loops.passes.gpu import schedule_threads
+from catgrad.loops.passes.gpu.grids import transposes
+from catgrad.loops.passes.gpu.products import tiles
 from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.transcendental import Exp

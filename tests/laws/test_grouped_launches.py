@@ -15,9 +15,9 @@ from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Group, Step, every_step
-from catgrad.loops.passes.gpu import groups as module
-from catgrad.loops.passes.gpu.groups import group_launches
-from catgrad.loops.passes.gpu.side_by_side import MAX_PARTS
+from catgrad.loops.passes.gpu.grids import groups as module
+from catgrad.loops.passes.gpu.grids.groups import group_launches
+from catgrad.loops.passes.gpu.grids.side_by_side import MAX_PARTS
 from catgrad.loops.reference import run
 from tests.laws.test_rolled_stacks import blocks, drawn, lowered
 

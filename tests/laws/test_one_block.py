@@ -12,7 +12,7 @@ from catgrad import NdArrayType, Task, layers, losses, optimisers
 from catgrad.loops.ir.nest import Barrier, Kernel, Loop, statements
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import Lowered
-from catgrad.loops.passes.gpu.one_block import THREADS, is_repeated
+from catgrad.loops.passes.gpu.grids.one_block import THREADS, is_repeated
 from catgrad.programs.program import evaluate
 from tests.gpu import run_in_teams
 from tests.laws.test_rolled_stacks import drawn, lowered

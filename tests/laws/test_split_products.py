@@ -18,8 +18,8 @@ from catgrad.loops.ir.nest import loops, size_hint
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu.split_products import MAX_BYTES, split_products
-from catgrad.loops.passes.gpu.tilings import MULTIPROCESSORS, Tiling
+from catgrad.loops.passes.gpu.products.split_products import MAX_BYTES, split_products
+from catgrad.loops.passes.gpu.products.tilings import MULTIPROCESSORS, Tiling
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend

@@ -15,7 +15,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import box
 from catgrad.loops.ir.nest import loops, perfect_nest
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.passes.gpu import tilings
+from catgrad.loops.passes.gpu.products import tilings
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import lower
 from tests.kernels import has, prepared

@@ -15,9 +15,9 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.steps import Attend
-from catgrad.loops.passes.gpu import attention_sizes
-from catgrad.loops.passes.gpu.attention_sizes import MAX_SUMS, sizes
-from catgrad.loops.passes.gpu.ring import RING_BYTES
+from catgrad.loops.passes.gpu.attention import sizes as attention_sizes
+from catgrad.loops.passes.gpu.attention.sizes import MAX_SUMS, sizes
+from catgrad.loops.passes.gpu.products.ring import RING_BYTES
 from catgrad.loops.reference import run
 from catgrad.ops.attention import Attention, shared_heads
 from catgrad.programs.program import Program, evaluate, lower

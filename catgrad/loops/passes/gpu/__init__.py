@@ -1,22 +1,22 @@
 """Schedules for GPUs: grids, teams of threads, tiles in shared memory, and reductions in fixed trees."""
 
 from catgrad.loops.machine import Pass
-from catgrad.loops.passes.gpu.block_sums import split_block_sums
-from catgrad.loops.passes.gpu.call_library import call_library
-from catgrad.loops.passes.gpu.channels_last import store_channels_last
-from catgrad.loops.passes.gpu.columns_of_rows import fuse_columns
-from catgrad.loops.passes.gpu.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
-from catgrad.loops.passes.gpu.groups import group_launches
-from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
-from catgrad.loops.passes.gpu.one_hot_sums import gather_one_hot_sums
-from catgrad.loops.passes.gpu.pad_rows import pad_rows
-from catgrad.loops.passes.gpu.scatters import gather_scatters
+from catgrad.loops.passes.gpu.grids.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
+from catgrad.loops.passes.gpu.grids.groups import group_launches
+from catgrad.loops.passes.gpu.grids.one_block import THREADS, repeat_in_one_block
+from catgrad.loops.passes.gpu.grids.side_by_side import launch_side_by_side
+from catgrad.loops.passes.gpu.grids.wide import mark_unaligned
+from catgrad.loops.passes.gpu.products.call_library import call_library
+from catgrad.loops.passes.gpu.products.channels_last import store_channels_last
+from catgrad.loops.passes.gpu.products.pad_rows import pad_rows
+from catgrad.loops.passes.gpu.products.split_products import split_products
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
-from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
-from catgrad.loops.passes.gpu.sorts import rank_sorts
-from catgrad.loops.passes.gpu.split_products import split_products
-from catgrad.loops.passes.gpu.split_sums import split_sums
-from catgrad.loops.passes.gpu.wide import mark_unaligned
+from catgrad.loops.passes.gpu.sums.block_sums import split_block_sums
+from catgrad.loops.passes.gpu.sums.columns_of_rows import fuse_columns
+from catgrad.loops.passes.gpu.sums.one_hot_sums import gather_one_hot_sums
+from catgrad.loops.passes.gpu.sums.scatters import gather_scatters
+from catgrad.loops.passes.gpu.sums.sorts import rank_sorts
+from catgrad.loops.passes.gpu.sums.split_sums import split_sums
 from catgrad.loops.passes.schedule.in_place import put_in_place
 from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
 from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eliminate_self_copies

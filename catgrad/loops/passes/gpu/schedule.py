@@ -23,15 +23,15 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import Attend, Lowered, Step
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.attention import attention
-from catgrad.loops.passes.gpu.barriers import with_barriers
-from catgrad.loops.passes.gpu.register_rows import in_register_rows
-from catgrad.loops.passes.gpu.spaces import with_spaces
-from catgrad.loops.passes.gpu.team_scalars import with_team_scalars
-from catgrad.loops.passes.gpu.tensor_attention import tensor_attention
-from catgrad.loops.passes.gpu.threads import with_threads
-from catgrad.loops.passes.gpu.tiles import tiled
-from catgrad.loops.passes.gpu.transposes import transposed
+from catgrad.loops.passes.gpu.attention.tensor_cores import tensor_attention
+from catgrad.loops.passes.gpu.attention.tiled import attention
+from catgrad.loops.passes.gpu.grids.barriers import with_barriers
+from catgrad.loops.passes.gpu.grids.spaces import with_spaces
+from catgrad.loops.passes.gpu.grids.team_scalars import with_team_scalars
+from catgrad.loops.passes.gpu.grids.threads import with_threads
+from catgrad.loops.passes.gpu.grids.transposes import transposed
+from catgrad.loops.passes.gpu.products.tiles import tiled
+from catgrad.loops.passes.gpu.sums.register_rows import in_register_rows
 
 
 def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:

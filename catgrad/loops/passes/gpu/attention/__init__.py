@@ -1,0 +1,1 @@
+"""FlashAttention on GPUs: by threads, and on tensor cores."""

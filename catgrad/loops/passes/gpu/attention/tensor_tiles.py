@@ -1,0 +1,156 @@
+"""Tiles of attention on tensor cores: sides of scores and results, tiles of operands, and products of them.
+
+A thread has parts of two rows, as fragments of mma.sync have, and three neighbouring lanes have the others.
+Scores are the sums of one product and factors of the next, in the same registers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import inf
+
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotient
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Item,
+    Loop,
+    ReduceLanes,
+    Store,
+    Substituted,
+    rewritten,
+)
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
+from catgrad.loops.ir.steps import Attend, AttentionPart
+from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
+from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
+from catgrad.loops.passes.gpu.products.ring import Ring
+from catgrad.loops.passes.gpu.products.roles import narrowed
+from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, stepped, unrolled
+from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.terms.op import Op
+from catgrad.types import Dtype
+
+FLOAT = Dtype.float32
+
+LANES = 4
+"""Threads that have a row."""
+
+
+class TensorTiles(ThreadTiles, ABC):
+    """The warps of a block side by side along rows."""
+
+    def __init__(self, step: Attend, dtype: Dtype) -> None:
+        self.step, self.factor_dtype, self.sizes = step, dtype, sizes(step, dtype)
+        rows, columns = sides(step)
+        self.lane = Variable(LANES, "column_thread")
+        fragments, half = self.sizes.fragments, FRAGMENT_ROWS // 2
+        warp = Variable(self.sizes.rows // (FRAGMENT_ROWS * fragments), "row_warp")
+        row = Variable(half, "row_thread")
+        super().__init__([warp, row, self.lane], FLOAT)
+        self.copiers = Threads(self.team)
+        first = stepped(rows.extent, f"{rows.name}_tile", self.sizes.rows)
+        own = [(Variable(fragments, rows.name), FRAGMENT_ROWS), (Variable(2, rows.name), half)]
+        threads = [(warp, FRAGMENT_ROWS * fragments), (row, 1)]
+        self.rows = Side(rows.name, [rows], first, threads, own)
+        self.columns = self._across(columns, self.sizes.columns, Variable(columns.extent, "first"))
+        is_turned = step.part is AttentionPart.KEYS
+        self.query, self.key = (self.columns, self.rows) if is_turned else (self.rows, self.columns)
+        self.feature = self._across(step.feature, self.sizes.feature, Variable(1))
+        self.column = self._across(step.column, self.sizes.column, Variable(1))
+        self.slices = slices(step, index(first), self.sizes)
+        self.ring = Ring(self.slices, self.sizes.columns, STAGES)
+        self.own_scores = (*self.rows.own, *self.columns.own)
+        self.scores = self.registers("scores", self.own_scores)
+
+    def _across(self, variable: Variable, width: int, first: Variable) -> Side:
+        """Give each lane two neighbours of every eight columns."""
+        own = [(Variable(width // 8, variable.name), 8), (Variable(2, variable.name), 1)]
+        return Side(variable.name, [variable], first, [(self.lane, 2)], own)
+
+    @abstractmethod
+    def loop(self) -> Loop:
+        """The loops over tiles."""
+
+    @abstractmethod
+    def tile(self, stage: Index) -> list[Item]:
+        """Process the tile of columns that is at a stage."""
+
+    def operand(self, name: str, scalar: Scalar, side: Side, features: Side) -> Operand:
+        """Make the tiles of an operand: that of the rows, or those of columns in the ring."""
+        is_row = side is self.rows
+        terms = Terms(side.variables, side.extent, side.width, self.slices.before and not is_row)
+        factor, stages = narrowed(scalar, self.factor_dtype) or scalar, 1 if is_row else self.ring.stages
+        padding = self.sizes.padding
+        return Operand(factor, features, terms, False, padding, stages, name=name, threads=self.copiers)
+
+    def through(self, rows: Sequence[Operand], columns: Sequence[Operand]) -> list[Item]:
+        """Go through the tiles of columns that the rows of a block need."""
+
+        def tile(first: Index, stage: Index) -> list[Item]:
+            return rewritten(self.tile(stage), Substituted({self.columns.first: first}))
+
+        return self.ring.through(columns, tile, [(operand, index(self.rows.first)) for operand in rows])
+
+    def score(self, scores: Buffer, rows: Operand, columns: Operand, stage: Index) -> list[Item]:
+        """Compute the inner products of rows and columns."""
+        k = Variable(rows.inner, "k")
+        left = Load(rows.tile, rows.at(index(k), self.rows.place))
+        right = Load(columns.tile, columns.at(index(k), self.columns.place, stage))
+        zeros = self.of_threads(self.fill(scores, self.own_scores))
+        return [zeros, self._add_products(scores, self.own_scores, k, left, right)]
+
+    def add_weighted(
+        self, total: Buffer, features: Side, weights: Buffer, columns: Operand, stage: Index
+    ) -> Item:
+        """Add the columns of a tile, multiplied by weights in registers, which are rounded, to a result."""
+        k = Variable(self.columns.width, "k")
+        place, rows = index(k), tuple(map(index, self.rows.own))
+        lane, own = quotient(modulo(place, 8), 2), (quotient(place, 8), modulo(place, 2))
+        at = (*map(index, self.rows.threads), lane, *rows, *own)
+        left = converted(Load(weights, at), self.factor_dtype)
+        right = Load(columns.tile, columns.at(features.place, place, stage))
+        return self._add_products(total, (*self.rows.own, *features.own), k, left, right)
+
+    def _add_products(
+        self, sums: Buffer, own: Sequence[Variable], k: Variable, left: Scalar, right: Scalar
+    ) -> Item:
+        term = Compute(Multiply(), FLOAT, (converted(left, FLOAT), converted(right, FLOAT)))
+        add = unrolled(own, [Accumulate(sums, self.own(sums, own).indices, Add(), term)])
+        return self.of_threads([Loop(k, add, axis=Axis.TENSOR)])
+
+    def masked(self, scalar: Scalar, outside: float) -> Scalar:
+        """Replace a scalar where a query does not attend to a key."""
+        window, columns = self.step.window, self.columns
+        behind = Bounds(self.query.index - self.key.index, window or 0, True, window is not None)
+        before = (Bounds(columns.index, 0, True, False),) if self.slices.before else ()
+        conditions = (*before, *columns.within(columns.place), *((behind,) if self.step.causal else ()))
+        return Masked(conditions, scalar, number(outside, FLOAT)) if conditions else scalar
+
+    def of_lanes(self, name: str, op: Op, part: Buffer) -> tuple[Load, Item]:
+        """Combine a number for a row over the threads that have parts of it."""
+        own, lane = self.rows.own, Variable(LANES, "lane")
+        whole = self.own(self.registers(name, own), own)
+        at = tuple(map(index, (*self.rows.threads, lane, *own)))
+        identity = 0 if isinstance(op, Add) else -inf
+        return whole, ReduceLanes(whole.buffer, whole.indices, op, Load(part, at), (lane,), identity)
+
+    def store(self, place: int, features: Side, scalar: Scalar) -> list[Item]:
+        """Store the elements of a result that there are."""
+        result = self.step.results[place]
+        values = self.rows.values(self.rows.place) | features.values(features.place)
+        at = Substituted(values).indices(result.indices)
+        stored = Store(result.buffer, at, converted(scalar, result.dtype))
+        inner = unrolled(features.own, [stored], features.within(features.place))
+        return unrolled(self.rows.own, inner, self.rows.within(self.rows.place))
+
+    def numbers(self, name: str, scalar: Scalar) -> Operand:
+        """Make the tiles of a number for each column."""
+        [variable], one = self.columns.variables, Side("", [], Variable(1), [], [])
+        terms = Terms([variable], variable.extent, self.columns.width)
+        return Operand(scalar, one, terms, True, 0, self.ring.stages, name=name, threads=self.copiers)
+
+    def number_at(self, numbers: Operand, stage: Index) -> Load:
+        """Return the number of a column."""
+        return Load(numbers.tile, numbers.at(ZERO, self.columns.place, stage))

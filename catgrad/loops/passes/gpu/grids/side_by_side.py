@@ -1,0 +1,100 @@
+"""Horizontal fusion: small kernels that do not depend on each other are parts of one grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Access, Kernel, Loop, may_fail
+from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.steps import For, Group, Lowered, Step, kernels
+from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine
+from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.products.warpgroups import elsewhere
+
+MAX_BLOCKS = 256
+"""Blocks of kernels that are launched at once: more occupy a GPU alone."""
+
+MAX_PARTS = 8
+"""Nests in one kernel, at most: more are hard to read."""
+
+
+def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:
+    """Join each small kernel with the earliest that it may run beside; initial values are computed once."""
+    return lowered if lowered.function.kind.is_initial else lowered.map(_joined)
+
+
+def _joined(steps: Sequence[Step]) -> list[Step]:
+    done: list[Step] = []
+    for step in steps:
+        place = _place(step, done)
+        if place is None:
+            done.append(step)
+        else:
+            done[place] = _beside(done[place], step)
+    return done
+
+
+def _place(step: Step, done: Sequence[Step]) -> int | None:
+    """Find the earliest kernel that a step fits beside, with no dependence on those from there on."""
+    found = None
+    for place in range(len(done) - 1, -1, -1):
+        first = done[place]
+        if not isinstance(step, Kernel) or isinstance(first, For) or not are_independent(first, step):
+            break
+        if isinstance(first, Kernel) and _fits(first, step):
+            found = place
+    return found
+
+
+def are_independent(first: Step, second: Step) -> bool:
+    """Prove that neither of two steps writes what the other touches, nor fails where the other does not."""
+    if any(not isinstance(step, Kernel | For | Group) for step in (first, second)):
+        return False
+    if any(may_fail(kernel.body) for kernel in kernels([first, second])):
+        return False
+    touched = [_homes((*step.reads, *step.writes)) for step in (first, second)]
+    return _homes(first.writes).isdisjoint(touched[1]) and _homes(second.writes).isdisjoint(touched[0])
+
+
+def _homes(accesses: Sequence[Access]) -> set[Buffer]:
+    return {buffer.home for buffer, _ in accesses}
+
+
+def _fits(first: Kernel, second: Kernel) -> bool:
+    parts = [item for kernel in (first, second) for item in kernel.body]
+    sizes = [count_blocks(item) if isinstance(item, Loop) else None for item in parts]
+    shared = sum(map(_shared_bytes, parts))
+    threads = {_threads(item) for item in parts if isinstance(item, Loop)}
+    small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
+    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= SHARED_BYTES
+
+
+def _threads(loop: Loop) -> int:
+    return BLOCK if loop.axis is Axis.WARP else loop.threads
+
+
+def count_blocks(loop: Loop) -> int | None:
+    """Count the blocks of a nest; None if a symbol decides it."""
+    axis, iterations, item = loop.axis, 1, loop
+    while isinstance(item, Loop) and item.axis is axis:
+        extent = item.variable.extent
+        if not isinstance(extent, int):
+            return None
+        iterations *= -(-extent // item.variable.step)
+        item = item.body[-1]  # type: ignore[assignment]
+    per_block = {Axis.GRID: loop.threads, Axis.WARP: BLOCK // WARP}.get(axis, 1)
+    return -(-iterations // per_block)
+
+
+def _shared_bytes(item: object) -> int:
+    assert isinstance(item, Loop)
+    own = {b for b, _ in (*item.reads, *item.writes) if b.space is Space.SHARED}
+    total = sum((byte_size(b) for b in own), 0)
+    teams = BLOCK // WARP if item.axis is Axis.WARP else 1
+    return teams * total if isinstance(total, int) else SHARED_BYTES + 1
+
+
+def _beside(first: Step, second: Step) -> Kernel:
+    assert isinstance(first, Kernel) and isinstance(second, Kernel)
+    return Kernel(elsewhere([*first.body, *second.body]))  # warp groups need blocks of their own

@@ -1,0 +1,89 @@
+"""Channels-last layout (NHWC): images and weights that tensor cores convolve have channels side by side.
+
+The elements of a window begin anywhere in a row of an image, but its channels at a multiple of 16 bytes, and
+padding is there for all of them or for none. So one asynchronous copy brings eight channels:
+
+    y[o, n·h·w] = Σ over k·c      w[o, k, c] · x[n, h·w + k, c]
+    dw[o, k·c]  = Σ over n·h·w    dy[n, h·w, o] · x[n, h·w + k, c]
+
+Only temporaries are stored so. Terms and columns of products are in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from catgrad.loops.ir.dependence import is_parallel
+from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.nest import Kernel, Reduce, nested, perfect_nest
+from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.steps import For, Lowered, conditions, every_step, in_rows, kernels
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.products.roles import SHORT, matrix_product, product_nest
+
+
+def store_channels_last(lowered: Lowered, machine: Machine) -> Lowered:
+    """Choose the order of axes of temporaries of 16 bits that convolutions multiply."""
+    rows = {row for s in every_step(lowered.steps) if isinstance(s, For) for row in s.rows}
+    fixed = rows | in_rows(lowered.steps) | conditions(lowered.steps)
+    loads, convolved = dict[Buffer, list[Load]](), set[Buffer]()
+    for kernel in kernels(lowered.steps):
+        found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
+        if found and found.factor_dtype in SHORT:
+            factors = [*found.left.loads(), *found.right.loads()]
+            for load in factors:
+                loads.setdefault(load.buffer, []).append(load)
+            convolved.update(load.buffer for load in factors if any(map(_is_in_window, factors)))
+    width = machine.aligned_bytes // SHORT[0].itemsize
+    own = [b for b in loads if b in convolved - fixed and b.space is Space.WORKSPACE]
+    orders = {buffer: _order(buffer, loads[buffer], width) for buffer in own}
+    new = {b: replace(b, order=order) for b, order in orders.items() if order != b.order}
+    done, laid = lowered.replace_buffers(new), {*new.values()}
+    return done.map_kernels(lambda kernel: _reordered(kernel, laid)) if new else lowered
+
+
+def _is_in_window(load: Load) -> bool:
+    """Tell whether an element lies at a sum or a multiple of variables along some axis."""
+    return any(place.terms and place.variable is None for place in load.indices)
+
+
+def _order(buffer: Buffer, loads: Sequence[Load], width: int) -> tuple[int, ...]:
+    """Put innermost the last axis, but for the first one, along which all loads go by whole copies."""
+    axes = [a for a in buffer.order[1:] if all(_along(load.indices[a], width) for load in loads)]
+    return (*(a for a in buffer.order if a != axes[-1]), axes[-1]) if axes else buffer.order
+
+
+def _along(place: Index, width: int) -> Variable | None:
+    """Return the variable that an index counts by, from a multiple of the width of copies on."""
+    own = [atom for atom, c in place.terms if c == 1 and isinstance(atom, Variable) and atom.step == 1]
+    sizes = [c for atom, c in place.terms if atom not in own] + [v.extent for v in own] + [place.constant]
+    whole = all(isinstance(size, int) and size % width == 0 for size in sizes)
+    return own[0] if len(own) == 1 and whole else None
+
+
+def _reordered(kernel: Kernel, laid: Collection[Buffer]) -> Kernel:
+    """Put innermost the loops of a product that count channels, among terms, rows and columns."""
+    free, body = perfect_nest(kernel.body, lambda loop: is_parallel(loop) and not loop.conditions)
+    match body:
+        case [Reduce() as r, *rest] if found := matrix_product(free, r):
+            near = {_last(load.buffer, load.indices) for load in r.scalar.loads() if load.buffer in laid}
+            body = [replace(r, axes=_with_last(r.axes, near)), *rest]
+            places = dict[Variable, Variable]()
+            for group in (found.rows, found.columns):
+                places |= zip(group, _with_last(group, near), strict=True)
+            free = [places.get(v, v) for v in free]
+            stored = {(b, at) for item in body for b, at in item.writes if not b.is_register}
+            if all(buffer in laid for buffer, _ in stored):
+                free = [*_with_last(free, {_last(buffer, at) for buffer, at in stored})]
+            return Kernel(nested(free, body))
+    return kernel
+
+
+def _last(buffer: Buffer, at: Sequence[Index]) -> Variable | None:
+    """Return the variable with which an access moves to the neighbour."""
+    return next((v for v, c in at[buffer.order[-1]].terms if c == 1 and isinstance(v, Variable)), None)
+
+
+def _with_last(variables: Sequence[Variable], near: Collection[Variable | None]) -> tuple[Variable, ...]:
+    return tuple(sorted(variables, key=lambda v: v in near))

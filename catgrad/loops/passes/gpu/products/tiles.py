@@ -1,0 +1,197 @@
+"""Tiled matrix products: blocks compute tiles of the result from tiles of both factors in shared memory.
+
+    for each tile, a block:
+        sums = 0                                       in registers, some for each thread
+        for each slice of the terms:
+            left_tile, right_tile = the factors        all threads load, barrier
+            sums += left_tile · right_tile             outer products; barrier
+        epilogue(sums)                                 each thread stores its elements
+
+Tensor cores multiply what a ring of tiles holds, in which later slices arrive meanwhile (`ring.py`).
+
+Factors and epilogue are any scalars, so convolutions are implicit products, and masks, casts, biases,
+activations and optimisers cost no memory traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from math import prod
+
+from catgrad.dims import product
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.products.operands import Operand, Terms
+from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Slices
+from catgrad.loops.passes.gpu.products.roles import SHORT, MatrixProduct, count, narrowed, product_nest
+from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
+from catgrad.loops.passes.gpu.products.tilings import Tiling
+from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product
+
+DEPTH = 16
+"""Terms that tiles in shared memory hold at once."""
+
+PADDING = 4
+"""Elements between the rows of a tile, so that they begin in different banks."""
+
+TENSOR_PADDING = 16
+"""Bytes between the rows of a tile of which tensor cores load 16 bytes of each of eight rows at once."""
+
+TENSOR_FLOAT_PADDING = 8
+"""Elements between the rows of a tile of which they load eight elements of each of four rows."""
+
+MAX_UNROLLED_SUMS = 64
+"""Sums of a thread that leave registers for the addresses of several slices at once."""
+
+GROUP = 16
+"""Columns of tiles whose blocks run together, and share what the cache holds of both factors."""
+
+
+def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
+    """Tile the matrix product of a kernel; None if it has none."""
+    found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
+    return Kernel([_Tiles(found, _epilogue(kernel.body[0]), machine).loop()]) if found else None
+
+
+def _epilogue(item: Item) -> list[Item]:
+    while isinstance(item, Loop):
+        if not isinstance(item.body[0], Loop):
+            return item.body[1:]
+        item = item.body[0]
+    return []
+
+
+def _side(
+    variables: Sequence[Variable],
+    name: str,
+    threads: Sequence[tuple[int, int]],
+    own: Sequence[tuple[int, int]],
+) -> Side:
+    """Make a side from the digits of places in its tiles: numbers of values, and weights."""
+    first = stepped(
+        product(tuple(v.extent for v in variables)), f"{name}_tile", prod(n for n, _ in (*threads, *own))
+    )
+    digits = [(Variable(n, f"{name}_thread"), weight) for n, weight in threads]
+    return Side(name, variables, first, digits, [(Variable(n, name), weight) for n, weight in own])
+
+
+def _sides(found: MatrixProduct, tensor_products: int) -> tuple[Side, Side]:
+    """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
+    rows, columns = Tiling.of(found, tensor_products).best_patch()
+    if tensor_products:
+        return (
+            _side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
+            _side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
+        )
+    return (
+        _side(found.rows, "row", [(SIDE, rows)], [(rows, 1)]),
+        _side(found.columns, "column", [(SIDE, columns)], [(columns, 1)]),
+    )
+
+
+class _Tiles(ThreadTiles):
+    """The loops of one product."""
+
+    def __init__(self, found: MatrixProduct, epilogue: Sequence[Item], machine: Machine) -> None:
+        self.product, self.epilogue = found, epilogue
+        dtype = found.reduce.scalar.dtype
+        self.factor_dtype = found.factor_dtype
+        products = found.tensor_products(machine)
+        self.on_tensor_cores = products > 0
+        self.axis = Axis.TENSOR if self.on_tensor_cores else machine.outer_products
+        self.rows, self.columns = _sides(found, products)
+        pairs = zip_longest(self.rows.threads, self.columns.threads)
+        super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
+        depth = product(tuple(v.extent for v in found.sums))
+        self.terms = Terms(found.sums, depth, 2 * DEPTH if self.factor_dtype in SHORT else DEPTH)
+        self.each = (*self.rows.own, *self.columns.own)
+        row_bytes = self.terms.deep * self.factor_dtype.itemsize + TENSOR_PADDING
+        most = RING_BYTES // ((self.rows.width + self.columns.width) * row_bytes)
+        self.ring = Ring(Slices(depth), self.terms.deep, min(STAGES, most))
+        factors = [narrowed(f, self.factor_dtype) or f for f in (found.left, found.right)]
+        self.sides = self.rows, self.columns
+        self.operands = list(map(self._operand, factors, self.sides))
+        self.sums = self.registers("sums", self.each)
+        axes = (*self.threads, *self.each)
+        self.by_warpgroups = (
+            warpgroup_product(self.sums, axes, factors, self.sides, self.terms)
+            if machine.warpgroups and self.on_tensor_cores
+            else None
+        )
+
+    def _operand(self, factor: Scalar, side: Side) -> Operand:
+        by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)
+        if not self.on_tensor_cores:
+            return Operand(factor, side, self.terms, by_terms, PADDING, across=by_terms)
+        loads_words = by_terms or self.factor_dtype in SHORT
+        padding = TENSOR_PADDING // self.factor_dtype.itemsize if loads_words else TENSOR_FLOAT_PADDING
+        return Operand(factor, side, self.terms, by_terms, padding, self.ring.stages)
+
+    def loop(self) -> Loop:
+        """The loops over tiles, and what a block does for each."""
+        begin = self.of_threads(self.fill(self.sums, self.each))
+        through = self._through_ring() if self.on_tensor_cores else self._slices()
+        through = [either(self.by_warpgroups, through)] if self.by_warpgroups else through
+        return self._grid([begin, *through, self._end()])
+
+    def _grid(self, body: list[Item]) -> Loop:
+        """Give each tile a block; where columns of tiles are many, all rows of a group of them come first."""
+        batch, columns = self.product.batch, self.columns
+        width, most = columns.width, GROUP * columns.width
+        if not isinstance(columns.extent, int) or columns.extent <= most:
+            return self.of_block((*batch, self.rows.first, columns.first), body)
+        group, tile = Variable(columns.extent, "column_group", most), Variable(most, "column_tile", width)
+        first = index(group) + index(tile)
+        exists = () if columns.extent % most == 0 else (Bounds(first, columns.extent, False, True),)
+        inner = self.of_block((tile,), rewritten(body, Substituted({columns.first: first})))
+        return self.of_block((*batch, group, self.rows.first), [replace(inner, conditions=exists)])
+
+    def _through_ring(self) -> list[Item]:
+        """Multiply slices that arrive in a ring."""
+        items = self.ring.through(self.operands, lambda term, stage: [self._multiply(stage)])
+        return [*map(_rolled, items)] if count(self.each) > MAX_UNROLLED_SUMS else items
+
+    def _slices(self) -> list[Item]:
+        """Load and multiply one slice after another."""
+        slice = stepped(self.terms.depth, "slice", self.terms.deep)
+        return [Loop(slice, [*(o.loads(index(slice)) for o in self.operands), self._multiply()])]
+
+    def _multiply(self, stage: Index = ZERO) -> Item:
+        """Add the product of both tiles of a stage: outer products of their columns and rows."""
+        k = Variable(self.terms.deep, "k")
+        factors = [
+            converted(Load(o.tile, o.at(o.side.place, index(k), stage)), self.dtype) for o in self.operands
+        ]
+        return self.of_threads([self.add_outer_products(k, self.axis, self.sums, self.sides, factors)])
+
+    def _end(self) -> Item:
+        """Compute the epilogue of each element that there is."""
+        r, digits = self.product.reduce, exchange(self.sides) if self.by_warpgroups else {}
+        places = [side.place.substitute(digits) for side in self.sides]
+        values = {
+            v: i for side, at in zip(self.sides, places, strict=True) for v, i in side.values(at).items()
+        }
+        result = converted(self.own(self.sums, self.each), r.buffer.type.dtype)
+        store = Store(r.buffer, r.indices, result)
+        body = rewritten([store, *self.epilogue], Substituted(values))
+        for side, at in reversed([*zip(self.sides, places, strict=True)]):
+            body = unrolled(side.own, body, side.within(at))
+        return self.of_threads(body)
+
+
+def _rolled(item: Item) -> Item:
+    """Keep compilers from unrolling a loop over slices."""
+    if isinstance(item, Loop) and item.axis is Axis.SERIAL:
+        return replace(item, axis=Axis.ROLLED)
+    return item
+
+
+def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
+    """Tell whether neighbours along some variable lie side by side."""
+    places = [load.buffer.flat(load.indices) for load in factor.loads()]
+    return any(place.coefficient(v) == 1 for place in places for v in variables)

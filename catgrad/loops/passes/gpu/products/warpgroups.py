@@ -1,0 +1,109 @@
+"""Products of warp groups (wgmma): where a GPU has them, they multiply what tensor maps (TMA) bring.
+
+A loop of the kind EITHER has the product of two parts of arrays as its last item, and before it the ring of
+tiles for other GPUs. Both leave sums in registers, but of other elements: 16 rows of a tile lie in four
+warps side by side with `mma.sync`, each with a strip of columns, and in one warp with `wgmma`, which has all
+four strips. So the numbers of a warp and of a strip change places in the epilogue, which is common to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.boxes import SLICE_BYTES, box
+from catgrad.loops.ir.index import Atom, Either, Index, Variable, index, modulo, quotient
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Masked, Scalar, converted, number, unmasked
+from catgrad.loops.passes.gpu.products.operands import Terms
+from catgrad.loops.passes.gpu.products.thread_tiles import Side, unflat
+from catgrad.ops.arithmetic import Add, Multiply
+
+ROWS, COLUMNS = 128, (64, 128, 256)
+"""Rows of a tile, 64 for each warp group, and the columns that it may have."""
+
+
+def warpgroup_product(
+    sums: Buffer, axes: Sequence[Variable], factors: Sequence[Scalar], sides: Sequence[Side], terms: Terms
+) -> Loop | None:
+    """Add the product of all terms to sums with axes for these digits; None if warp groups cannot."""
+    rows, columns = sides
+    if rows.width != ROWS or columns.width not in COLUMNS:
+        return None
+    term, places = Variable(terms.depth, "term"), [Variable(side.width, side.name) for side in sides]
+    parts = [_part(*each, terms, term) for each in zip(factors, sides, places, strict=True)]
+    if any(part is None or box(part, place, term) is None for part, place in zip(parts, places, strict=True)):
+        return None
+    digits = {v: i for side, place in zip(sides, places, strict=True) for v, i in _digits(side, place)}
+    warp, strip = _exchanged(sides)
+    digits |= {warp: digits[strip], strip: digits[warp]}
+    both = tuple(converted(part, sums.type.dtype) for part in parts if part)
+    product = Compute(Multiply(), sums.type.dtype, both)
+    body: list[Item] = [Accumulate(sums, tuple(digits[v] for v in axes), Add(), product)]
+    for variable in (term, *reversed(places)):
+        body = [Loop(variable, body, axis=Axis.WARPGROUP)]
+    [loop] = body
+    assert isinstance(loop, Loop)
+    return loop
+
+
+def either(product: Loop, others: Sequence[Item]) -> Loop:
+    """Choose between a product of warp groups and the items for other machines."""
+    return Loop(Variable(1, "machine"), [*others, product], axis=Axis.EITHER)
+
+
+def elsewhere(items: Sequence[Item]) -> list[Item]:
+    """Leave out the versions for warp groups."""
+    return rewritten(_without_products(items), _Elsewhere())
+
+
+def _without_products(items: Sequence[Item]) -> list[Item]:
+    done: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop) and item.axis is Axis.EITHER:
+            done += item.body[:-1]
+        else:
+            done.append(replace(item, body=_without_products(item.body)) if isinstance(item, Loop) else item)
+    return done
+
+
+class _Elsewhere(Rewriter):
+    """Choose indices for machines without warp groups."""
+
+    def _atom(self, atom: Atom) -> Index | None:
+        return atom.second if isinstance(atom, Either) else super()._atom(atom)
+
+
+def exchange(sides: Sequence[Side]) -> Mapping[Variable, Index]:
+    """Exchange the numbers of a warp and of a strip where warp groups multiply."""
+    warp, strip = _exchanged(sides)
+    numbers = index(warp), index(strip)
+    return {warp: index(Either(*reversed(numbers))), strip: index(Either(*numbers))}
+
+
+def _exchanged(sides: Sequence[Side]) -> tuple[Variable, Variable]:
+    """Return the digit of 16 rows that a thread has one after the other, and that of its warp's columns."""
+    rows, columns = sides
+    return rows.own[0], columns.threads[0]
+
+
+def _part(factor: Scalar, side: Side, place: Variable, terms: Terms, term: Variable) -> Scalar | None:
+    """Return a factor by its place in a tile and its term, 0 beyond the ends of both."""
+    values = side.values(index(place)) | unflat(terms.variables, index(term))
+    scalar = Substituted(values).scalar(factor)
+    ends = [c for c in unmasked(scalar)[0] if term in {*c.index.variables()}]
+    if ends and not _is_whole(terms, scalar):
+        return None  # a slice would go on into the next part of the terms
+    own = [] if ends else [Bounds(index(term), terms.depth, False, True)]
+    bounds = (Bounds(index(side.first) + index(place), side.extent, False, True), *own)
+    return Masked(bounds, scalar, number(0, scalar.dtype))
+
+
+def _is_whole(terms: Terms, factor: Scalar) -> bool:
+    return isinstance(terms.depth, int) and terms.depth * factor.dtype.itemsize % SLICE_BYTES == 0
+
+
+def _digits(side: Side, place: Variable) -> list[tuple[Variable, Index]]:
+    """Compute the digits of a place in a tile."""
+    return [(v, modulo(quotient(index(place), weight), v.extent)) for v, weight in side.digits]
