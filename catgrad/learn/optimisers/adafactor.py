@@ -10,12 +10,13 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled, sum_of_squares
-from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, optimiser, shrunk
+from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
 from catgrad.types import Dtype, NdArrayType
 
 
+@with_settings
 def adafactor(
     learning_rate: Rate = 1e-2,
     beta2_decay: float = -0.8,
@@ -37,7 +38,6 @@ def adafactor(
     Raises: OptionError for values outside their range
     Source: Shazeer and Stern 2018 (arXiv:1804.04235), algorithms 4 and 5
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon2)
     number("the bound d of adafactor", d, 1.0)
     if epsilon1 is not None:
@@ -60,7 +60,7 @@ def adafactor(
     def rate(run: Run) -> Any:
         return at_most(1 / ops.sqrt(run.count()), run.rate(learning_rate, Dtype.float64))
 
-    return factored(optimiser("adafactor", put, ("variance",), settings), "row_var", "col_var")
+    return factored(optimiser("adafactor", put, ("variance",), maximize), "row_var", "col_var")
 
 
 def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:

@@ -6,11 +6,20 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.learn.optimiser import Optimiser, Run, scaled
-from catgrad.learn.optimisers.updates import above_zero, averaged, check_ranges, decayed, optimiser, shrunk
+from catgrad.learn.optimisers.updates import (
+    above_zero,
+    averaged,
+    check_ranges,
+    decayed,
+    optimiser,
+    shrunk,
+    with_settings,
+)
 from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
+@with_settings
 def adam(
     learning_rate: Rate = 1e-3,
     beta1: Momentum = 0.9,
@@ -30,7 +39,6 @@ def adam(
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018, algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
@@ -38,9 +46,10 @@ def adam(
         *state, change = _adam(run, state, decayed(p, dp, weight_decay), learning_rate, beta1, beta2, epsilon)
         return *state, p - change
 
-    return optimiser("adam", put, _moments(amsgrad), settings)
+    return optimiser("adam", put, _moments(amsgrad), maximize)
 
 
+@with_settings
 def adamw(
     learning_rate: Rate = 1e-3,
     beta1: Momentum = 0.9,
@@ -59,7 +68,6 @@ def adamw(
     Raises: OptionError for values outside their range
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
@@ -67,7 +75,7 @@ def adamw(
         *state, change = _adam(run, state, dp, learning_rate, beta1, beta2, epsilon)
         return *state, shrunk(run, p, learning_rate, weight_decay) - change
 
-    return optimiser("adamw", put, _moments(amsgrad), settings)
+    return optimiser("adamw", put, _moments(amsgrad), maximize)
 
 
 def _moments(amsgrad: bool) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from catgrad.learn.optimisers.updates import (
     decayed,
     optimiser,
     shrunk,
+    with_settings,
 )
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
@@ -27,6 +28,7 @@ MOMENTUM_BASE = 0.96
 """The base of NAdam's schedule of momenta."""
 
 
+@with_settings
 def adamax(
     learning_rate: Rate = 2e-3,
     beta1: Momentum = 0.9,
@@ -44,7 +46,6 @@ def adamax(
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, m: Any, u: Any, p: Any, dp: Any) -> Any:
@@ -53,9 +54,10 @@ def adamax(
         u = ops.maximum(beta2 * u, above_zero(ops.absolute(gradient), epsilon))
         return m, u, p - scaled(step_size(run, learning_rate, beta1, p.dtype), m / u)
 
-    return optimiser("adamax", put, ("exp_avg", "exp_inf"), settings)
+    return optimiser("adamax", put, ("exp_avg", "exp_inf"), maximize)
 
 
+@with_settings
 def nadam(
     learning_rate: Rate = 2e-3,
     beta1: Momentum = 0.9,
@@ -76,7 +78,6 @@ def nadam(
     Raises: OptionError for values outside their range
     Source: Dozat 2016, Incorporating Nesterov momentum into Adam, algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
     psi = number("momentum_decay", momentum_decay)
 
@@ -99,9 +100,10 @@ def nadam(
         return m, v, product, p - (scaled(now, gradient) + scaled(ahead, m)) / spread
 
     product = StateArray("mu_product", Filled(1.0), lambda _: NdArrayType((), Dtype.float64))
-    return optimiser("nadam", put, ("exp_avg", "exp_avg_sq", product), settings)
+    return optimiser("nadam", put, ("exp_avg", "exp_avg_sq", product), maximize)
 
 
+@with_settings
 def radam(
     learning_rate: Rate = 1e-3,
     beta1: Momentum = 0.9,
@@ -121,7 +123,6 @@ def radam(
     Raises: OptionError for values outside their range
     Source: Liu et al. 2020 (arXiv:1908.03265), algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, m: Any, v: Any, p: Any, dp: Any) -> Any:
@@ -131,7 +132,7 @@ def radam(
         change = scaled(step_size(run, learning_rate, beta1, p.dtype), m)
         return m, v, p - change * _rectified(run, v, beta2, epsilon)
 
-    return optimiser("radam", put, ("exp_avg", "exp_avg_sq"), settings)
+    return optimiser("radam", put, ("exp_avg", "exp_avg_sq"), maximize)
 
 
 MIN_RECTIFIED_LENGTH = 5.0

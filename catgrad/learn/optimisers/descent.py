@@ -7,12 +7,20 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, scaled
-from catgrad.learn.optimisers.updates import at_least, check_ranges, decayed, is_first, optimiser
+from catgrad.learn.optimisers.updates import (
+    at_least,
+    check_ranges,
+    decayed,
+    is_first,
+    optimiser,
+    with_settings,
+)
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
+@with_settings
 def sgd(
     learning_rate: Rate,
     momentum: Momentum = 0.0,
@@ -30,7 +38,6 @@ def sgd(
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, momentum=momentum)
     decay = float(weight_decay)
     if number("dampening", dampening) > 1:
@@ -54,9 +61,10 @@ def sgd(
         return velocity, p - scaled(run.rate(learning_rate, p.dtype), change)
 
     put, state = (descend_with_momentum, ("momentum",)) if momentum else (descend, ())
-    return optimiser("sgd", put, state, settings)
+    return optimiser("sgd", put, state, maximize)
 
 
+@with_settings
 def asgd(
     learning_rate: Rate = 1e-2,
     lambd: float = 1e-4,
@@ -75,10 +83,9 @@ def asgd(
     Raises: OptionError for values outside their range
     Source: Polyak and Juditsky 1992, Acceleration of stochastic approximation by averaging
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay)
-    for name in ("lambd", "alpha", "t0"):
-        number(f"{name} of asgd", settings[name])
+    for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
+        number(f"{name} of asgd", value)
     meaning = ("asgd", learning_rate, lambd, alpha)
 
     def put(run: Run, average: Any, p: Any, dp: Any) -> Any:
@@ -96,4 +103,4 @@ def asgd(
         is_begun = ops.broadcast(share != 1, p.shape)
         return ops.select(is_begun, average + scaled(share, p - average), p), p
 
-    return optimiser("asgd", put, ("ax",), settings)
+    return optimiser("asgd", put, ("ax",), maximize)

@@ -7,12 +7,13 @@ from typing import Any
 from catgrad import ops
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
-from catgrad.learn.optimisers.updates import above_zero, check_ranges, decayed, optimiser
+from catgrad.learn.optimisers.updates import above_zero, check_ranges, decayed, optimiser, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
+@with_settings
 def rmsprop(
     learning_rate: Rate = 1e-2,
     alpha: float = 0.99,
@@ -32,7 +33,6 @@ def rmsprop(
     Raises: OptionError for values outside their range
     Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 (arXiv:1308.0850), section 4.2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, alpha=alpha, momentum=momentum)
     names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
@@ -50,9 +50,10 @@ def rmsprop(
             change = state["momentum_buffer"] = scaled(mu, state["momentum_buffer"]) + change
         return *state.values(), p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    return optimiser("rmsprop", put, names, settings)
+    return optimiser("rmsprop", put, names, maximize)
 
 
+@with_settings
 def adadelta(
     learning_rate: Rate = 1.0,
     rho: float = 0.9,
@@ -69,7 +70,6 @@ def adadelta(
     Raises: OptionError for values outside their range
     Source: Zeiler 2012 (arXiv:1212.5701), algorithm 1
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon, rho=rho)
 
     def put(run: Run, v: Any, u: Any, p: Any, dp: Any) -> Any:
@@ -79,9 +79,10 @@ def adadelta(
         u = rho * u + (1 - rho) * ops.square(change)
         return v, u, p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    return optimiser("adadelta", put, ("square_avg", "acc_delta"), settings)
+    return optimiser("adadelta", put, ("square_avg", "acc_delta"), maximize)
 
 
+@with_settings
 def adagrad(
     learning_rate: Rate = 1e-2,
     epsilon: float = 1e-10,
@@ -100,9 +101,11 @@ def adagrad(
     Raises: OptionError for values outside their range
     Source: Duchi et al. 2011, figure 1
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, epsilon)
-    decay, first = (number(n, settings[n]) for n in ("lr_decay", "initial_accumulator_value"))
+    decay, first = (
+        number("lr_decay", lr_decay),
+        number("initial_accumulator_value", initial_accumulator_value),
+    )
 
     def step_size(run: Run, dtype: Dtype) -> Any:
         def slowed() -> Any:
@@ -117,4 +120,4 @@ def adagrad(
         v = v + ops.square(gradient)
         return v, p - scaled(step_size(run, p.dtype), gradient / above_zero(ops.sqrt(v), epsilon))
 
-    return optimiser("adagrad", put, (StateArray("sum", Filled(first)),), settings)
+    return optimiser("adagrad", put, (StateArray("sum", Filled(first)),), maximize)

@@ -8,11 +8,12 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
-from catgrad.learn.optimisers.updates import averaged, check_ranges, optimiser, shrunk
+from catgrad.learn.optimisers.updates import averaged, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
 
 
+@with_settings
 def lion(
     learning_rate: Rate = 1e-4,
     beta1: Momentum = 0.9,
@@ -29,7 +30,6 @@ def lion(
     Raises: OptionError for values outside their range
     Source: Chen et al. 2023 (arXiv:2302.06675), algorithm 2
     """
-    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
     def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
@@ -37,9 +37,10 @@ def lion(
         moved = shrunk(run, p, learning_rate, weight_decay)
         return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
 
-    return optimiser("lion", put, ("exp_avg",), settings)
+    return optimiser("lion", put, ("exp_avg",), maximize)
 
 
+@with_settings
 def rprop(
     learning_rate: float = 1e-2,
     eta_minus: float = 0.5,
@@ -58,7 +59,6 @@ def rprop(
     Raises: OptionError for values outside their range
     Source: Riedmiller and Braun 1993, A direct adaptive method for faster backpropagation learning
     """
-    settings = dict(locals())
     first = number("the first step size of rprop", learning_rate)
     low, high = number("step_size_min", step_size_min), number("step_size_max", step_size_max)
     if low > high:
@@ -79,4 +79,4 @@ def rprop(
         gradient = ops.select(product < 0, zero, dp)
         return gradient, step_size, p - ops.sign(gradient) * step_size
 
-    return optimiser("rprop", put, ("prev", StateArray("step_size", Filled(first))), settings)
+    return optimiser("rprop", put, ("prev", StateArray("step_size", Filled(first))), maximize)

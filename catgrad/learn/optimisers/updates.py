@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -14,17 +17,33 @@ from catgrad.terms.structural import Constant, Label
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
+P = ParamSpec("P")
+
+
+def with_settings(make: Callable[P, Optimiser]) -> Callable[P, Optimiser]:
+    """Record the arguments of a function as the settings of the optimiser that it makes."""
+    signature = inspect.signature(make)
+
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Optimiser:
+        new = make(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return replace(new, settings=dict(bound.arguments))
+
+    return made
+
 
 def optimiser(
-    name: str, put: Callable[..., Any], state: tuple[str | StateArray, ...], settings: Mapping[str, Any]
+    name: str, put: Callable[..., Any], state: tuple[str | StateArray, ...], maximize: bool
 ) -> Optimiser:
-    """Return the optimiser that updates by `put`, of −dp if its settings say `maximize`."""
+    """Return the optimiser that updates by `put`, of −dp to `maximize`."""
 
     def ascend(run: Run, *state_p_dp: Any) -> Any:
         *state_p, dp = state_p_dp
         return put(run, *state_p, -dp)
 
-    return Optimiser(name, ascend if settings["maximize"] else put, state, settings=settings)
+    return Optimiser(name, ascend if maximize else put, state)
 
 
 def decayed(p: Any, dp: Any, decay: float) -> Any:

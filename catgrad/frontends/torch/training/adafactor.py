@@ -7,7 +7,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.learn.optimiser import Optimiser, Run, scaled
 from catgrad.learn.optimisers.adafactor import estimate, factored, means_of, rms
-from catgrad.learn.optimisers.updates import at_least, at_most
+from catgrad.learn.optimisers.updates import at_least, at_most, with_settings
 from catgrad.learn.optimisers.updates import optimiser as optimiser_of
 from catgrad.learn.options import number, positive
 from catgrad.learn.schedules import RATE, Rate, Schedule
@@ -20,6 +20,7 @@ WARM_UP = 1e-6
 """The growth of the bound in each step, with a warm-up."""
 
 
+@with_settings
 def transformers_adafactor(
     lr: Rate | None,
     eps: tuple[float, float],
@@ -40,7 +41,6 @@ def transformers_adafactor(
     Raises: OptionError for values outside their range
     Source: Shazeer and Stern 2018 (arXiv:1804.04235), algorithms 4 to 6
     """
-    settings = {**locals(), "maximize": False}
     first, second = (number("epsilon of Adafactor", each) for each in eps)
     bound, decay = positive("clip_threshold", clip_threshold), number("weight decay", weight_decay)
 
@@ -66,5 +66,5 @@ def transformers_adafactor(
         return *state, (scaled(1 - alpha * decay, p) if decay else p) - change
 
     return factored(
-        optimiser_of("adafactor", put, ("exp_avg_sq",), settings), "exp_avg_sq_row", "exp_avg_sq_col"
+        optimiser_of("adafactor", put, ("exp_avg_sq",), maximize=False), "exp_avg_sq_row", "exp_avg_sq_col"
     )
