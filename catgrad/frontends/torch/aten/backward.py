@@ -95,6 +95,4 @@ def _of_pool(forward: str, backward: str, with_places: bool = False) -> None:
 
 for _rank in (2, 3):
     _of_pool(f"avg_pool{_rank}d.default", f"avg_pool{_rank}d_backward.default")
-    _of_pool(
-        f"aten.max_pool{_rank}d.default", f"max_pool{_rank}d_with_indices_backward.default", with_places=True
-    )
+    _of_pool(f"max_pool{_rank}d.default", f"max_pool{_rank}d_with_indices_backward.default", with_places=True)

@@ -50,9 +50,8 @@ def is_of_user(filename: str) -> bool:
     import torch
 
     file = Path(filename)
-    standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent
-    is_standard = standard in file.parents and "site-packages" not in file.parts
+    standard, pytorch, own = Path(contextlib.__file__), Path(torch.__file__), Path(__file__).parent
+    is_standard = standard.parent in file.parents and "site-packages" not in file.parts
     is_generated = filename.startswith("<") and not filename.startswith("<ipython")
-    return not (
-        is_standard or is_generated or pytorch in file.parents or file.parent == Path(__file__).parent
-    )
+    of_library = pytorch.parent in file.parents or own.parent in file.parents
+    return not (is_standard or is_generated or of_library)
