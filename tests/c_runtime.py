@@ -50,11 +50,11 @@ USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16
 
 def compiled_runtime(folder, build):
     """Compile the runtime by the flags of a build."""
-    loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "tests" / "unit"])
+    loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "tests" / "unit" / "c"])
     environment = jinja2.Environment(
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    text = environment.get_template("c_runtime.c.j2").render(
+    text = environment.get_template("functions.c.j2").render(
         used=set(USED), names=USED, inline="static inline", packing=PACKING
     )
     (folder / "runtime.c").write_text(text)

@@ -16,14 +16,14 @@ from catgrad.errors import OptionError
 from catgrad.targets import get_backend
 from tests.models import INPUT, TASKS
 from tests.targets import on
-from tests.unit.test_term_files import MODELS
+from tests.unit.formats.test_term_files import MODELS
 
 MAX_DIFFERENCE = 1e-5
 SCRIPT = """
 import sys
 from catgrad import emit
 from catgrad.certification import certify
-from tests.unit.test_term_files import MODELS
+from tests.unit.formats.test_term_files import MODELS
 for name in ("mlp", "rectified", "stateful"):
     print(certify(emit(MODELS[name](), "c", openmp="openmp" in sys.argv), exact=True)[1].sha256)
 """

@@ -19,7 +19,7 @@ from catgrad.certification import certify
 from catgrad.errors import OptionError
 from tests.models import mlp
 from tests.targets import cannot, emit
-from tests.unit.test_term_files import MODELS
+from tests.unit.formats.test_term_files import MODELS
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))
 

@@ -27,7 +27,7 @@ from catgrad.testing import draw_arrays
 from catgrad.types import widened
 from tests.kernels import prepared
 from tests.unit.cuda.build import NEEDS_CXX
-from tests.unit.test_cuda_attention import ORDERS
+from tests.unit.cuda.test_attention import ORDERS
 
 CUDA = get_backend("cuda")
 EXPAND = Expand(CUDA.has)
