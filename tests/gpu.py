@@ -27,27 +27,28 @@ from catgrad.programs.program import bind_symbols
 from catgrad.types import Array
 
 LIMITS = {
-    "columns_of_rows": {"MIN_PARTS": 2},
-    "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
-    "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
-    "row_reuse": {"MIN_ROW": 2},
-    "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2, "TEAMS": 4},
-    "split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
-    "spaces": {"MAX_PRIVATE_BYTES": 64},
-    "split_sums": {
+    "sums.columns_of_rows": {"MIN_PARTS": 2},
+    "products.library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
+    "products.roles": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
+    "sums.row_reuse": {"MIN_ROW": 2},
+    "sums.scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2, "TEAMS": 4},
+    "products.split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
+    "grids.spaces": {"MAX_PRIVATE_BYTES": 64},
+    "sums.split_sums": {
         "ENOUGH_THREADS": 256, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2,
     },
-    "threads": {
-        "MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8, "MIN_SUMS": 8,
+    "grids.threads": {
+        "MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINE_ITERATIONS": 0, "MIN_ELEMENTS": 8,
+        "MIN_SUMS": 8,
     },
-    "tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
-    "transposes": {"TILE": 2, "MIN_SIDE": 2, "MIN_TRANSPOSED": 8},
+    "products.tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
+    "grids.transposes": {"TILE": 2, "MIN_SIDE": 2, "MIN_TRANSPOSED": 8},
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 
 FEW_ROWS = {
-    "columns_of_rows": {"MIN_PARTS": 8},
-    "split_sums": {"ENOUGH_THREADS": 2**10, "MIN_SPLIT_TERMS": 16, "MIN_TERMS": 4},
+    "sums.columns_of_rows": {"MIN_PARTS": 8},
+    "sums.split_sums": {"ENOUGH_THREADS": 2**10, "MIN_SPLIT_TERMS": 16, "MIN_TERMS": 4},
 }
 """Limits with which columns of a few rows are summed as those of thousands."""
 
