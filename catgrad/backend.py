@@ -65,7 +65,7 @@ class Backend:
     """The word by which `emit` takes it."""
 
     summary: str
-    """What it emits, in a line of a list."""
+    """A line of a list of targets: the kind of code it emits."""
 
     folders: tuple[Path, ...]
     """Template folders: its own, then those it inherits from. Each has `ops.j2`, with a macro for each
@@ -117,7 +117,7 @@ class Backend:
     """Measures the memory of an artifact at some sizes, if the target plans it when it emits."""
 
     runtime_learning_rate: bool = False
-    """Whether learning rates are numbers in the state, which callers may change."""
+    """Learning rates are numbers in the state, which callers may change."""
 
     postprocess: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = unchanged
     """Produces the emitted files, which may be bytes, from the variables and the rendered texts."""

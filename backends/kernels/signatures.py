@@ -29,7 +29,7 @@ class CallConvention:
     """"read", "written" or neither; where they are read, they are the only arguments beside tables."""
 
     is_prepared: bool = False
-    """Whether it takes packed weights after its tables."""
+    """Packed weights follow the tables."""
 
     @classmethod
     def of(cls, function: Function) -> CallConvention:

@@ -57,16 +57,16 @@ class Machine:
     """Width of vectors in elements of 32 bits; 1 if there are none."""
 
     threads: bool = False
-    """Whether threads share parallel loops."""
+    """Threads share parallel loops."""
 
     multiplies_matrices: bool = False
-    """Whether contractions of enough work are matrix products rather than reductions."""
+    """Contractions of enough work are matrix products rather than reductions."""
 
     float64_sums: bool = False
-    """Whether sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
+    """Sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
 
     locals_once: bool = False
-    """Whether a kernel declares its own arrays at its beginning, where each declaration costs."""
+    """A kernel declares its own arrays at its beginning, where each declaration costs."""
 
     near: tuple[type[Op], ...] = ()
     """Operations that are vectors only near 0: their loops have a version for such arguments."""
@@ -75,31 +75,31 @@ class Machine:
     """Scratch memory that products need."""
 
     factors_indices: bool = False
-    """Whether the compiler finds elements side by side only if an index is a sum of few terms."""
+    """The compiler finds elements side by side only if an index is a sum of few terms."""
 
     passes_rows: bool = False
-    """Whether kernels in loops get the addresses of rows."""
+    """Kernels in loops get the addresses of rows."""
 
     literals_have_addresses: bool = True
-    """Whether these may be rows of literals."""
+    """Rows of literals have addresses, too."""
 
     aligned_bytes: int = 8
     """Temporary arrays begin at multiples of it, whatever the sizes are."""
 
     gathers: bool = False
-    """Whether each element has a thread: folds, pads and concatenations compute each where it lies."""
+    """Each element has a thread: folds, pads and concatenations compute each where it lies."""
 
     tensor_floats: int = 0
     """Products of tensor cores that a product of float32 takes; 0 if it is computed by other units."""
 
     tiles_attention: bool = False
-    """Whether attention is a step, whose scores are not stored."""
+    """Attention is a step, whose scores are not stored."""
 
     outer_products: Axis = Axis.UNROLLED
     """The kind of loops by which threads add outer products of tiles."""
 
     warpgroups: bool = False
-    """Whether there may be warp groups, which multiply large tiles."""
+    """There may be warp groups, which multiply large tiles."""
 
     block_threads: int = LARGE_BLOCK
     """Threads of a block of a GPU, at most."""

@@ -33,7 +33,7 @@ FIRST_ELEMENT = 40
 
 
 class Context:
-    """What macros ask for beside operands: shapes, sizes and elements, in a dialect, and new names.
+    """The context of macros: shapes, sizes and elements in a dialect, and new names.
 
     `symbols` are the identifiers of sizes; those that lines mention are among the `sizes_read`.
     """

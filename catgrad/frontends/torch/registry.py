@@ -25,10 +25,10 @@ class Translation:
     """For an operation that PyTorch decomposes, the test whether arguments need no decomposition."""
 
     is_random: bool = False
-    """Whether it may draw random numbers, from a stream of its own name."""
+    """Random numbers may be drawn, from a stream of its own name."""
 
     reads_storage: bool = False
-    """Whether it reads the storage of its first argument, which must be in row-major order."""
+    """The storage of the first argument is read, which must be in row-major order."""
 
     shapes: Meaning | None = None
     """The results without values, for an operation that torch.export cannot trace."""

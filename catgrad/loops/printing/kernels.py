@@ -93,7 +93,7 @@ def none(dtype: Dtype, is_sum: bool) -> str:
 
 @dataclass(frozen=True)
 class Around:
-    """What is around a line: loops, the threads that run it, and the scope of its registers."""
+    """The surroundings of a line: loops, the threads that run it, and the scope of its registers."""
 
     loop: Loop | None = None
     """The innermost loop, unless it has no arrays of its own there."""
@@ -108,12 +108,12 @@ class Around:
     """Registers that a line has declared; a scope of its own has a copy."""
 
     def inside(self, loop: Loop | None, loops: int = 1, **changed: Any) -> Around:
-        """Return what is around the body of a loop, the last of so many."""
+        """Return the surroundings of the body of a loop, the last of so many."""
         return replace(self, loop=loop, depth=self.depth + loops, **changed)
 
     @property
     def scope(self) -> Around:
-        """What is around lines whose registers end with them."""
+        """The surroundings of lines whose registers end with them."""
         return replace(self, declared={*self.declared})
 
 

@@ -67,7 +67,7 @@ class StepRows:
         exists = Bounds(step, steps.extent, False, True)
         for array, place in self.places.items():
             copy = _copy(array, place, step, modulo(step, STAGES), exists)
-            assert copy  # those that are none are not replaced
+            assert copy  # an array without a copy has no place
             yield copy
 
 
