@@ -6,9 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from math import prod
 from pathlib import Path
-from typing import Any
 
 from catgrad.backends.c import compiler
 
@@ -16,8 +14,10 @@ from benchmarks.harness import ROOT
 from catgrad import Task
 from catgrad.errors import ToolError
 from catgrad.learn.entries import program
-from catgrad.ops.contract import Contract
-from catgrad.programs.passes import optimise
+from catgrad.learn.reports.costs import prepared
+from catgrad.programs.cost import costs, total
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function
 
 
 def peak() -> float:
@@ -49,17 +49,19 @@ def _ticks() -> tuple[int, int]:
     return ticks[3] + ticks[4], sum(ticks[:8])
 
 
+def primitives(task: Task, function: str) -> Function:
+    """Return a function as optimised primitives, with nested loops."""
+    return prepared(program(task, lambda op: op.body is None, [Kind(function)])[function])
+
+
+def products(straight: Function) -> int:
+    """Count the multiplications and additions in contractions, which convolutions are too, and in loops."""
+    return int(total(costs(straight)).products)
+
+
 def operations(task: Task, function: str) -> int:
-    """Count the multiplications and additions in contractions of a function, including convolutions."""
-    straight = optimise(program(task, lambda op: op.body is None, [function])[function])
-    total = 0
-    for op, inputs, _ in straight.body:
-        if isinstance(op, Contract):
-            sizes: dict[int, Any] = {}
-            for axes, value in zip((op.left, op.right), inputs, strict=True):
-                sizes |= zip(axes, straight.types[value].shape, strict=True)
-            total += 2 * prod(sizes.values())
-    return total
+    """Count the multiplications and additions in contractions of a function of a task."""
+    return products(primitives(task, function))
 
 
 MEASURED = """

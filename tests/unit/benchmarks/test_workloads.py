@@ -55,6 +55,12 @@ def test_operation_counts_are_those_of_the_products():
     assert machine.operations(mlp.task, "step") == 2 * forward + 2 * 64 * 128 * 10
 
 
+def test_operations_in_loops_are_counted_as_often_as_they_run():
+    [lstm] = chosen("lstm")
+    layers = sum(2 * 16 * 64 * (inputs + 128) * 4 * 128 for inputs in (64, 128))
+    assert machine.operations(lstm.task, "predict") == layers + 2 * 16 * 64 * 128 * 10
+
+
 def test_workloads_are_chosen_by_name():
     assert chosen("") == WORKLOADS
     assert [workload.name for workload in chosen("mlp, lenet")] == ["mlp", "lenet"]
