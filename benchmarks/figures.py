@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
+from benchmarks.cpu.rows import SHARES
+from benchmarks.cpu.tables import counted
 from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.harness import RESULTS, ROOT, duration
 from benchmarks.pages import markdown
@@ -138,6 +140,15 @@ SECTIONS = (
 )
 
 
+def means(file: Kept) -> str:
+    """Return a sentence about each mean share of the roofline that a file has."""
+    return "".join(
+        f" Geometric mean of the {SHARES} of steps, {counted(each['threads'])}: {each[SHARES][0]:.3g}."
+        for each in file.get("means", ())
+        if SHARES in each
+    )
+
+
 def section(each: Section, title: str, file: Kept) -> tuple[tuple[str, ...], str]:
     """Return the line of a file in the summary, and its section of the page."""
     lines = [line for row in file["rows"] for line in each.lines(row)]
@@ -145,7 +156,7 @@ def section(each: Section, title: str, file: Kept) -> tuple[tuple[str, ...], str
     mean, ahead = f"{geometric_mean(ratios):.3g}", sum(ratio <= 1 for ratio in ratios)
     table = markdown(("what", "catgrad", "fastest peer", "its time", "ratio"), [x.cells() for x in lines])
     more = f" [More about them]({each.page})." if each.page else ""
-    text = f"## {title}\n\n`{file['command']}`, {processor(file)}.{more}\n\n{table}\n"
+    text = f"## {title}\n\n`{file['command']}`, {processor(file)}.{means(file)}{more}\n\n{table}\n"
     anchor = "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
     counts = f"{len(lines)}", f"{ahead}", mean, f"{max(ratios):.3g}"
     summary = f"[{each.title}](#{anchor})", *counts, processor(file)

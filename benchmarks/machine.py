@@ -1,4 +1,4 @@
-"""The peak performance of the machine, and the operations and memory of a program."""
+"""The peaks of the machine, and the operations and memory of a program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from catgrad.backends.c import compiler
 
@@ -20,16 +22,28 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function
 
 
-def peak() -> float:
-    """Measure the peak float32 operations a second of one core. Raises: ToolError without a compiler."""
+class Peaks(NamedTuple):
+    """Float32 operations a second of one core, and bytes a second that it reads from arrays by their size."""
+
+    operations: float
+    bandwidth: Mapping[int, float]
+
+
+UNKNOWN = Peaks(0.0, {})
+
+
+def peaks() -> Peaks:
+    """Measure the peaks of this machine. Raises: ToolError without a compiler."""
     command = compiler.COMPILER.command()
     if not command:
-        raise ToolError("the machine's peak must be measured by a C compiler", "there is none", "install gcc")
+        raise ToolError("a C compiler must measure the machine's peaks", "there is none", "install gcc")
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "peak"
         source = ROOT / "benchmarks" / "peak.c"
         subprocess.run([*command, *compiler.FLAGS, source, "-o", binary], check=True)
-        return float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
+        lines = subprocess.run([binary], check=True, capture_output=True, text=True).stdout.splitlines()
+    pairs = (line.split() for line in lines[1:])
+    return Peaks(float(lines[0]), {int(size): float(rate) for size, rate in pairs})
 
 
 def busy(seconds: float = 1.0) -> float | None:

@@ -5,9 +5,10 @@ ONNX Runtime, each in a separate process with one thread, then with two; and wit
 batch is a symbol. The target `numpy` is compared with PyTorch eager only. The competitors of a row run
 alternately, after their losses of ten steps have been compared; 64 steps in one call are compared with JAX's
 `lax.scan`, as no other peer has such a call. Figures are medians, of processor time with one thread and of
-wall time with more. Peers get virtual environments under .cache at first use. llm.c is omitted: it is not a
-package, and was never the fastest peer. `--only NAMES --keep` measures a part and puts its rows in
-benchmarks/results/cpu, where each processor has a file; `--show` prints the tables of all.
+wall time with more; the least time that the machine needs stands beside them (benchmarks.cpu.roofline). Peers
+get virtual environments under .cache at first use. llm.c is omitted: it is not a package, and was never the
+fastest peer. `--only NAMES --keep` measures a part and puts its rows in benchmarks/results/cpu, where each
+processor has a file; `--show` prints the tables of all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.status import Status
 
 from benchmarks import machine
-from benchmarks.cpu import kept, tables
+from benchmarks.cpu import kept, roofline, tables
 from benchmarks.cpu.competitors import EAGER, JAX, PYTORCH, competitors
 from benchmarks.cpu.kept import Kept
 from benchmarks.cpu.rows import Row
@@ -73,13 +74,16 @@ def rows_of(
     workload: CpuWorkload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
 ) -> list[Row]:
     """Return the figures of one workload."""
+    functions = {measure: PREDICT if measure == PREDICT else STEP for measure in workload.measures}
+    work = {name: roofline.work(workload.task, name) for name in dict.fromkeys(functions.values())}
     return [
         Row(
             workload=workload.name,
             title=workload.title,
             measure=measure,
             threads=threads,
-            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
+            operations=work[functions[measure]].operations,
+            arrays=work[functions[measure]].arrays,
             goal=goal_of(workload, measure, every[0].word),
             speed_up=workload.speed_up,
             results=results,
@@ -92,8 +96,8 @@ def parts(
     workloads: tuple[CpuWorkload, ...], every: tuple[Competitor, ...], options: Options, status: Status
 ) -> Iterator[Kept]:
     """Measure a workload after the other, and print its rows."""
-    status.update("the machine's peak")
-    facts, versions = kept.described(machine.peak(), machine.busy()), sorted({*PYTORCH, *JAX})
+    status.update("the machine's peaks")
+    facts, versions = kept.described(machine.peaks(), machine.busy()), sorted({*PYTORCH, *JAX})
     with tempfile.TemporaryDirectory() as folder:
         places = {workload.name: written(workload, Path(folder)) for workload in workloads}
         for count, workload in product(options.threads, workloads):
@@ -114,7 +118,7 @@ def parts(
 
 def run(names: str, target: str, options: Options) -> bool:
     """Measure, print and keep; return whether catgrad never failed."""
-    workloads, found = chosen(names), Kept(kept.described(0, None), [], [])
+    workloads, found = chosen(names), Kept(kept.described(machine.UNKNOWN, None), [], [])
     if options.keep:
         found = kept.added(found)
     with CONSOLE.status("installing peers") as status:

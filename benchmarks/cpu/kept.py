@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records
-from benchmarks.cpu.rows import Row, row_of
+from benchmarks.cpu.rows import Row, means, row_of
 from benchmarks.cpu.trainer import Trainer
 from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.harness import RESULTS, processor, results_of
+from benchmarks.machine import Peaks
 from catgrad.errors import ArtifactError
 
 BENCHMARK = "cpu"
 COMMAND = "python -m benchmarks.cpu --keep"
 PROCESSOR, PEAK, BUSY = "processor", "operations a second of a core", "share that others used"
-"""Facts of a machine."""
+BANDWIDTH = "bytes a second of a core"
+"""Facts of a machine; the last has pairs of a size in bytes and the bandwidth, and is not in older files."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Kept:
     peers: Sequence[str]
     rows: Sequence[Row]
     trainer: Trainer | None = None
+
+    @property
+    def peaks(self) -> Peaks:
+        """The peaks of the machine, in older files without bandwidth."""
+        return Peaks(self.machine[PEAK] or 0, dict(self.machine.get(BANDWIDTH, ())))
 
     def with_part(self, part: Kept) -> Kept:
         """Replace the rows of the workloads of a part. Raises: ArtifactError on another processor."""
@@ -44,26 +51,41 @@ class Kept:
         measured = {(row.workload, row.threads) for row in part.rows}
         rows = [row for row in self.rows if (row.workload, row.threads) not in measured]
         most = {fact: max(self.machine[fact] or 0, part.machine[fact] or 0) for fact in (PEAK, BUSY)}
+        pairs = sorted([*self.peaks.bandwidth.items(), *part.peaks.bandwidth.items()])
+        most[BANDWIDTH] = [*dict(pairs).items()]
         return Kept(
             part.machine | most, part.peers, ordered([*rows, *part.rows]), part.trainer or self.trainer
         )
+
+    def figures(self, row: Row) -> dict[str, Any]:
+        """Return a row for JSON, with its share of the roofline."""
+        ours = next(iter(row.results))
+        return {**row.figures(), "least seconds": row.least(self.peaks), "share": row.share(ours, self.peaks)}
+
+    def means(self) -> list[dict[str, Any]]:
+        """Return the geometric means of steps for each number of threads, each with its number of rows."""
+        found = []
+        for threads in dict.fromkeys(row.threads for row in self.rows):
+            rows = [row for row in self.rows if row.threads == threads]
+            found.append({"threads": threads, **means(rows, next(iter(rows[0].results)), self.peaks)})
+        return found
 
     def write(self, path: Path | None = None) -> None:
         """Write the file, that of the processor unless another is given."""
         path = path or path_of(self.machine[PROCESSOR])
         whole = {
             "command": COMMAND, "machine": self.machine, "peers": self.peers,
-            "rows": [row.figures() for row in self.rows],
+            "means": self.means(), "rows": [self.figures(row) for row in self.rows],
             "trainer": asdict(self.trainer) if self.trainer else None,
         }  # fmt: skip
         records.keep(path, whole)
 
 
-def described(peak: float, busy: float | None) -> dict[str, Any]:
+def described(peaks: Peaks, busy: float | None) -> dict[str, Any]:
     """Return the facts of this machine."""
     return {
         PROCESSOR: processor(), "cores": os.cpu_count(), "python": platform.python_version(),
-        PEAK: peak, BUSY: busy,
+        PEAK: peaks.operations, BUSY: busy, BANDWIDTH: [*peaks.bandwidth.items()],
     }  # fmt: skip
 
 

@@ -8,14 +8,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cpu.kept import PEAK, PROCESSOR, Kept
-from benchmarks.cpu.rows import Row, geometric_mean
+from benchmarks.cpu.kept import PROCESSOR, Kept
+from benchmarks.cpu.rows import RATIOS, SHARES, Row
+from benchmarks.cpu.rows import means as means_of
 from benchmarks.cpu.trainer import Trainer
 from benchmarks.harness import duration
+from benchmarks.machine import Peaks
 from benchmarks.workloads import STEP
 
-GEOMETRIC_MEAN, ANY, LIBRARY = 0.65, 1.05, 5
-"""Goals: the mean ratio of steps, the ratio of any batch to a number, seconds to a loaded library."""
+GEOMETRIC_MEANS = {RATIOS: "≤ 0.65", SHARES: "≥ 0.7"}
+ANY, LIBRARY = 1.05, 5
+"""Goals: those of the means of steps, the ratio of any batch to a number, seconds to a loaded library."""
 
 
 def counted(threads: int) -> str:
@@ -33,28 +36,33 @@ def over(ratio: float | None) -> str:
     return "–" if ratio is None else f"{ratio:.3g}"
 
 
+def percent(share: float | None) -> str:
+    """Return a share, or a dash."""
+    return "–" if share is None else f"{share:.0%}"
+
+
 def line(row: Row, ours: str) -> str:
     """Return a row as a short line."""
     figures = ", ".join(f"{name} {text(r.seconds)}" for name, r in row.results.items() if r.seconds)
     return f"{row.workload} {row.measure}, {counted(row.threads)}: {figures or 'nothing'}"
 
 
-def comparison(rows: Sequence[Row], ours: str, peak: float) -> Table:
-    """Compare with the fastest peer, for one number of threads."""
-    title = f"{ours}, {counted(rows[0].threads)}; peak of a core: {peak / 1e9:.0f} GFLOP/s"
+def comparison(rows: Sequence[Row], ours: str, peaks: Peaks) -> Table:
+    """Compare with the fastest peer and the roofline, for one number of threads."""
+    title = f"{ours}, {counted(rows[0].threads)}; peak of a core: {peaks.operations / 1e9:.0f} GFLOP/s"
     table = Table(title=title, box=box.SIMPLE_HEAD)
     for heading in (
         "workload", "what", "ours", "best peer", "its time", "ratio", "goal", f"any batch, ≤ {ANY:g}",
-        "of the peak",
+        "of the peak", "least time", "share",
     ):  # fmt: skip
         table.add_column(heading)
     for row in rows:
         mine, best = row.seconds(ours), row.best_peer(ours)
-        share = row.operations / mine / (peak * row.threads) if mine else None
+        of_peak = row.operations / mine / (peaks.operations * row.threads) if mine else None
         table.add_row(
             row.title, row.measure, text(mine), best[0] if best else "none", text(best[1] if best else None),
             over(row.ratio(ours)), f"≤ {row.goal:g}" if row.goal else "", over(row.any_batch(ours)),
-            f"{share:.0%}" if share else "–",
+            percent(of_peak), text(row.least(peaks)), percent(row.share(ours, peaks)),
         )  # fmt: skip
     return table
 
@@ -95,17 +103,16 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     return [f"{name}, {', '.join(dict.fromkeys(where))}: {reason}" for (name, reason), where in found.items()]
 
 
-def means(rows: Sequence[Row], ours: str) -> list[str]:
-    """Return the geometric mean of the ratios of steps, for each number of threads."""
-    found = []
-    for threads in dict.fromkeys(row.threads for row in rows):
-        mean = geometric_mean((row for row in rows if row.threads == threads), ours)
-        if mean:
-            found.append(
-                f"geometric mean of the ratios of steps, {counted(threads)}: {mean[0]:.3g}"
-                f" (rows: {mean[1]}; goal: ≤ {GEOMETRIC_MEAN:g})"
-            )
-    return found
+def means(rows: Sequence[Row], ours: str, peaks: Peaks) -> list[str]:
+    """Return the geometric means of the ratios and shares of steps, for each number of threads."""
+    return [
+        f"geometric mean of the {what} of steps, {counted(threads)}: {mean:.3g}"
+        f" (rows: {count}; goal: {GEOMETRIC_MEANS[what]})"
+        for threads in dict.fromkeys(row.threads for row in rows)
+        for what, (mean, count) in means_of(
+            [row for row in rows if row.threads == threads], ours, peaks
+        ).items()
+    ]
 
 
 def speed_up(rows: Sequence[Row], ours: str) -> list[str]:
@@ -158,11 +165,11 @@ def show(console: Console, kept: Kept, ours: str) -> None:
     rows = kept.rows
     for threads in dict.fromkeys(row.threads for row in rows):
         these = [row for row in rows if row.threads == threads]
-        console.print(comparison(these, ours, kept.machine[PEAK]), everyone(these))
+        console.print(comparison(these, ours, kept.peaks), everyone(these))
     console.print(first_calls([row for row in rows if row.threads == rows[0].threads]))
     for each in [
         *about(kept.machine),
-        *means(rows, ours),
+        *means(rows, ours, kept.peaks),
         *speed_up(rows, ours),
         *compiled(rows, ours),
         *(held(kept.trainer, ours) if kept.trainer else []),
