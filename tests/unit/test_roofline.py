@@ -10,7 +10,7 @@ from benchmarks.machine import Peaks
 PEAKS = Peaks(2.0, {100: 10.0, 200: 4.0, 400: 5.0})
 
 
-def test_this_machine_reads_small_arrays_faster_than_large_ones():
+def test_small_arrays_are_read_faster_than_large_ones():
     peaks = machine.peaks()
     assert [*peaks.bandwidth] == [2**k for k in range(14, 29)]
     assert peaks.operations > 0 < peaks.bandwidth[2**28] < peaks.bandwidth[2**14]
