@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.machine import Machine
 from catgrad.loops.printing.calls import CallLine
+from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
+from catgrad.naming import Namer
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Function, Program
 
@@ -107,3 +110,42 @@ class KernelFunctions(Functions[S]):
             else:
                 printer.names[buffer] = self.member(printer, buffer, port)
         return passed
+
+
+@dataclass(frozen=True)
+class PrintedFunction(Signature):
+    """A function as data for templates, with the kernels that no function before it has."""
+
+    body: str
+    kernels: str
+
+
+P = TypeVar("P", bound=PrintedFunction)
+"""The class that describes a printed function."""
+
+
+class PrintedFunctions(KernelFunctions[P]):
+    """Functions whose calls and kernels the macros `body`, `kernels` and `member` print, for one machine."""
+
+    machine: Machine
+    expressions: type[Expressions] = Expressions
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        namer = Namer(backend.dialect.reserved)
+        kernels = KernelLibrary(backend.dialect, self.machine, namer, expressions=self.expressions)
+        super().__init__(backend, program, kernels)
+
+    def fields(
+        self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
+    ) -> dict[str, Any]:
+        """Print a function; returns the fields of PrintedFunction that a signature lacks."""
+        printer, macros = self.printers[function.name], self.macros
+        calls, size = self.calls(printer), printer.expressions.size(printer.plan.size)
+        return {
+            "body": macros["body"](macros, calls, printer.pointers, size),
+            "kernels": macros["kernels"](macros, printer.new_literals, printer.new),
+        }
+
+    def member(self, printer: FunctionPrinter, buffer: Buffer, port: Port) -> str:
+        """Return the text of an array of a table."""
+        return str(self.macros["member"](port.role, port.name))

@@ -63,7 +63,7 @@ def _require_32_bits(program: Program) -> None:
 BACKEND = Backend(
     name="webgpu",
     summary="WebGPU: kernels in WGSL, in an ES module that predicts and trains on a GPU from a browser",
-    folders=(templates("webgpu"), templates("kernels")),
+    folders=(templates("webgpu"), templates("grids"), templates("kernels")),
     files={"{name}.mjs": "model.mjs.j2", "{name}.d.mts": "model.d.mts.j2", "README.md": "README.md.j2"},
     load=load,
     needs=(ADAPTER,),

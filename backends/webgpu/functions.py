@@ -20,13 +20,14 @@ from catgrad.printing.dialect import Dialect
 from catgrad.programs.program import Function, Program, operations
 
 from ..javascript import BACKEND as JAVASCRIPT
-from ..javascript.functions import JavaScriptFunction, ModuleFunctions
+from ..javascript.functions import ModuleFunctions
+from ..kernels.functions import PrintedFunction
 from ..kernels.signatures import ArrayArgument
 from .machine import MACHINE
 
 
 @dataclass(frozen=True)
-class WebGpuFunction(JavaScriptFunction):
+class WebGpuFunction(PrintedFunction):
     """A function as data for templates; no size or index in its kernels exceeds `reach`."""
 
     reach: str
