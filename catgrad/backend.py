@@ -153,8 +153,8 @@ class Backend:
     def _loader(self, *folders: Path) -> jinja2.BaseLoader:
         import jinja2
 
-        # Beside a file's own folder, its siblings by name: "python/ops.j2".
-        return jinja2.FileSystemLoader([*folders, *(folder.parent for folder in folders)])
+        # Beside a file's own folder, the siblings of all folders by name: "python/ops.j2".
+        return jinja2.FileSystemLoader([*folders, *(folder.parent for folder in self.folders)])
 
     @cached_property
     def dialect(self) -> Dialect:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,40 +12,36 @@ from catgrad.artifact import Artifact
 from catgrad.errors import ToolError, not_emitted
 from catgrad.files import write_atomically
 from catgrad.programs.ports import Kind
-from catgrad.programs.program import Function, Program, operations
+from catgrad.programs.program import Function, operations
 from catgrad.types import Array
 
-from ..host.checks import Expected
+from ..host.functions import PureFunction, compiled_model
 from ..host.learner import PureLearner
 from ..host.process import Home
 from .models import input_names, model, output_names
 from .tools import ONNX, ONNXRUNTIME
 
 
-class ModelFunction:
+class ModelFunction(PureFunction):
     """A function in a session of ONNX Runtime, on arrays of tables and its own."""
 
     def __init__(self, function: Function, data: bytes, threads: int) -> None:
+        super().__init__(function)
         self.home = Home()  # a fork has none of the threads of a session
         self.session = _session(function.name, data, threads) if function.outputs else None
         self.inputs, self.outputs = input_names(function), output_names(function)
-        self.function, self.__name__, self.__doc__ = function, function.name, function.doc
-        labels = tuple(function.names.get(v, "x") for v in function.arguments)
         self.has_indices = any(op.may_fail for op in operations(function))
-        self.expected = Expected(self.__name__, labels, function.argument_types, function.requirements)
-
-    def __call__(self, *values: Any) -> list[Array]:
-        """Call the function on arrays; returns the results in its order. Raises: as `on`"""
-        return self.on((), values)
 
     def on(self, tables: Sequence[Any], own: Sequence[Any]) -> list[Array]:
-        """Call the function on arrays of tables, which errors do not count, then on its own.
-
-        Raises: TypeError, ValueError for arguments that do not fit; IndexError for an index out of range;
-            ToolError in a fork, or where ONNX Runtime fails though there is no such index
-        """
+        """Call the function where its session is. Raises: ToolError in a fork; else as for any function"""
         self.home.require(self.__name__)
-        arrays = self.expected.checked([*tables, *own], len(tables))
+        return super().on(tables, own)
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Call the function on checked arrays.
+
+        Raises: IndexError for an index out of range; ToolError where ONNX Runtime fails though there is none
+        """
         if self.session is None:  # the runtime refuses graphs without outputs
             return []
         try:
@@ -104,19 +100,9 @@ def load(artifact: Artifact, threads: int = 0) -> Any:
         tool.require(artifact.program.name)
     program = artifact.program
     entries = {f.name: ModelFunction(f, _data(artifact, f), threads) for f in program.functions}
-    attributes: dict[str, Any] = {"program": program, **entries}
-    if Kind.STEP in program.kinds:
-        functions = {kind: entries[function.name] for kind, function in program.kinds.items()}
-        attributes["learner"] = lambda self, seed=0: Learner(program, functions, seed)
-    return type("CompiledModel", (LoadedModels,), attributes)
+    return compiled_model(program, entries, Learner)
 
 
 def _data(artifact: Artifact, function: Function) -> bytes:
     content = artifact.files[f"{function.name}.onnx"]
     return content.encode() if isinstance(content, str) else content
-
-
-class LoadedModels:
-    """The functions of a program, which take and return lists of arrays."""
-
-    program: ClassVar[Program]
