@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from catgrad.backend import NO_16_BITS, Backend
 from catgrad.backends import templates
 from catgrad.backends.c.lines import listed
 from catgrad.backends.host.sizes import with_free_sizes
 from catgrad.backends.kernels.functions import PrintedFunction, PrintedFunctions
 from catgrad.backends.webgpu.machine import MACHINE
+
+from catgrad.backend import NO_16_BITS, Backend
 from catgrad.loops import OPERATIONS, TABLES
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.printing.dialect import Dialect
+from catgrad.tools import Package
 
 from .loading import load
 
@@ -30,10 +32,10 @@ class HostExpressions(Expressions):
 
 
 class OpenClFunctions(PrintedFunctions[PrintedFunction]):
-    """The functions of one program; temporary arrays begin where parts of buffers may."""
+    """The functions of one program; each temporary array is a buffer."""
 
     signature, expressions = PrintedFunction, HostExpressions
-    machine = replace(MACHINE, passes_rows=False, aligned_bytes=128)
+    machine = replace(MACHINE, passes_rows=False)
 
 
 BACKEND = Backend(
@@ -42,6 +44,7 @@ BACKEND = Backend(
     folders=(Path(__file__).parent / "templates", templates("grids"), templates("c"), templates("kernels")),
     files={"{name}.cl": "model.cl.j2", "{name}.py": "model.py.j2"},
     load=load,
+    needs=(Package(name="PyOpenCL", module="pyopencl", install="pip install pyopencl"),),
     prepare=lambda backend, program: with_free_sizes(program, (*backend.dialect.reserved, *KERNELS)),
     template_context=lambda backend, program: OpenClFunctions(backend, program).context(),
     lowers_to_loops=OPERATIONS | TABLES,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from catgrad.artifact import Artifact
 from catgrad.backends.host.functions import PureFunction, compiled_model
 from catgrad.backends.kernels.signatures import is_separate
+
+from catgrad.artifact import Artifact
 from catgrad.programs.program import Function
 from catgrad.types import Array, substitute, symbols
 
