@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ nn, optim, swa_utils = torch.nn, torch.optim, torch.optim.swa_utils
 
 
 def timm(name, module, **options):
-    """Return an averaged model of timm, loaded from its file: the package needs torchvision."""
+    """Return an averaged model of timm, loaded from its file, unless it is loaded: it needs torchvision."""
+    if (loaded := sys.modules.get("timm.utils.model_ema")) is not None:
+        return getattr(loaded, name)(module, **options)
     found = importlib.util.find_spec("timm")
     if found is None:
         pytest.skip("timm, the other side of the comparison, is not installed")
