@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
@@ -48,9 +48,6 @@ class CFunction(Signature):
     unread: tuple[str, ...]
 
 
-F = TypeVar("F", bound=CFunction)
-
-
 @dataclass(frozen=True)
 class Arena:
     """The temporary arrays of functions with equal ones, as the members of a struct, and where they lie.
@@ -70,9 +67,10 @@ class Arena:
         return self.functions[0]
 
 
-class CFunctions(KernelFunctions[F]):
+class CFunctions(KernelFunctions[CFunction]):
     """The functions of one program as C functions, and its tables as structs."""
 
+    signature: type[CFunction] = CFunction
     machine, companion = MACHINE, staticmethod(companion)
 
     def __init__(self, backend: Backend, program: Program) -> None:
@@ -106,7 +104,7 @@ class CFunctions(KernelFunctions[F]):
     ) -> dict[str, Any]:
         """Print a function; returns the fields of CFunction that a signature lacks."""
         printer, macros = self.printers[function.name], self.macros
-        places, fresh = self.taken.get(printer, {}), self.kernels.namer.fresh
+        places, fresh = self.taken[printer], self.kernels.namer.fresh
         calls = outlined(self.calls(printer), printer, places, self.layer_parameters, fresh)
         memory = workspace_of(printer)
         arena = self.arena(function.name, printer, memory)
@@ -125,11 +123,18 @@ class CFunctions(KernelFunctions[F]):
             "unread": tuple(unread),
         }
 
+    def passed(
+        self, printer: FunctionPrinter, function: Function
+    ) -> tuple[list[ArrayArgument], list[ArrayArgument]]:
+        """Name all arguments and results, and rows of layers by their numbers; returns as the base does."""
+        places = self.taken[printer] = {}
+        printer.row_of = lambda arrays, number: self._row([places.get(each) for each in arrays], number)
+        return super().passed(printer, function)
+
     def member(self, printer: FunctionPrinter, buffer: Buffer, port: Port) -> str:
         """Return the text of an array of a table, and remember where it is."""
-        member, places = self.structs.members[port.name], self.taken.setdefault(printer, {})
-        places[buffer] = port.role, member
-        printer.row_of = lambda arrays, number: self._row([places.get(each) for each in arrays], number)
+        member = self.structs.members[port.name]
+        self.taken[printer][buffer] = port.role, member
         return str(self.dialect.macros["member"](port.role, member.identifier))
 
     def arena(self, name: str, printer: FunctionPrinter, memory: Workspace) -> Arena | None:

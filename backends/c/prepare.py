@@ -37,10 +37,8 @@ PREDICT_PREPARED = "predict_prepared"
 """The variant of `predict` that takes packed weights."""
 
 
-class PreparingFunctions(CFunctions[CFunction]):
+class PreparingFunctions(CFunctions):
     """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
-
-    signature = CFunction
 
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)

@@ -74,7 +74,7 @@ class CudaFunction(CFunction):
     many_limit: str = ""
 
 
-class CudaFunctions(CFunctions[CudaFunction]):
+class CudaFunctions(CFunctions):
     """The functions of one program as CUDA functions."""
 
     signature = CudaFunction

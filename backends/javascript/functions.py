@@ -13,7 +13,7 @@ from catgrad.naming import Namer
 from catgrad.programs.ports import TABLES
 from catgrad.programs.program import Program
 
-from ..kernels.functions import P, PrintedFunction, PrintedFunctions
+from ..kernels.functions import PrintedFunctions
 
 MACHINE = Machine(
     PASSES,
@@ -29,7 +29,7 @@ METHODS = ("constructor", "load", "parameters", "buffers", "save", "state", "ter
 """The members that every model has."""
 
 
-class ModuleFunctions(PrintedFunctions[P]):
+class ModuleFunctions(PrintedFunctions):
     """The functions of one program as methods of a class."""
 
     machine = MACHINE
@@ -37,12 +37,6 @@ class ModuleFunctions(PrintedFunctions[P]):
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
         return {**model_context(self.program), **super().context()}
-
-
-class JavaScriptFunctions(ModuleFunctions[PrintedFunction]):
-    """The functions of one program, whose kernels are JavaScript too."""
-
-    signature = PrintedFunction
 
 
 def model_context(program: Program) -> dict[str, Any]:
@@ -59,4 +53,4 @@ def methods(program: Program) -> dict[str, str]:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target javascript read."""
-    return JavaScriptFunctions(backend, program).context()
+    return ModuleFunctions(backend, program).context()

@@ -120,13 +120,10 @@ class PrintedFunction(Signature):
     kernels: str
 
 
-P = TypeVar("P", bound=PrintedFunction)
-"""The class that describes a printed function."""
-
-
-class PrintedFunctions(KernelFunctions[P]):
+class PrintedFunctions(KernelFunctions[PrintedFunction]):
     """Functions whose calls and kernels the macros `body`, `kernels` and `member` print, for one machine."""
 
+    signature: type[PrintedFunction] = PrintedFunction
     machine: Machine
     expressions: type[Expressions] = Expressions
 

@@ -13,7 +13,7 @@ from catgrad.programs.program import Program
 from .. import templates
 from ..c import BACKEND as C
 from ..c import prepare
-from ..c.functions import CFunction, CFunctions
+from ..c.functions import CFunctions
 from ..javascript.functions import model_context
 from ..javascript.session import NODE
 from .build import INITIAL_PAGES, MAX_PAGES, MAX_THREADS, ZIG, exports, flags
@@ -21,15 +21,9 @@ from .loading import BAD_INDEX, load
 from .options import Options
 
 
-class WasmFunctions(CFunctions[CFunction]):
-    """The functions of one program as C functions without variants."""
-
-    signature = CFunction
-
-
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
-    context = {**WasmFunctions(backend, program).context(), **model_context(program)}
+    context = {**CFunctions(backend, program).context(), **model_context(program)}
     memory = {"initial_pages": INITIAL_PAGES, "max_pages": MAX_PAGES, "max_threads": MAX_THREADS}
     return {**context, **memory, "bad_index": BAD_INDEX, "prepared": (), "single_file": False}
 

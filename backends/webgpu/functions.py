@@ -45,7 +45,7 @@ class Places(Expressions):
         return str(self.place(self.name_of(array), self.index(array.flat(indices))))
 
 
-class WebGpuFunctions(ModuleFunctions[WebGpuFunction]):
+class WebGpuFunctions(ModuleFunctions):
     """The functions of one program: kernels in WGSL, and calls of them in JavaScript."""
 
     signature = WebGpuFunction

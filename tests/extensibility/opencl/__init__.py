@@ -9,7 +9,7 @@ from pathlib import Path
 from catgrad.backends import templates
 from catgrad.backends.c.lines import listed
 from catgrad.backends.host.sizes import with_free_sizes
-from catgrad.backends.kernels.functions import PrintedFunction, PrintedFunctions
+from catgrad.backends.kernels.functions import PrintedFunctions
 from catgrad.backends.webgpu.machine import MACHINE
 
 from catgrad.backend import NO_16_BITS, Backend
@@ -31,10 +31,10 @@ class HostExpressions(Expressions):
         super().__init__(replace(dialect, macros={**dialect.macros, **host}), name_of)
 
 
-class OpenClFunctions(PrintedFunctions[PrintedFunction]):
+class OpenClFunctions(PrintedFunctions):
     """The functions of one program; each temporary array is a buffer."""
 
-    signature, expressions = PrintedFunction, HostExpressions
+    expressions = HostExpressions
     machine = replace(MACHINE, passes_rows=False)
 
 
