@@ -351,7 +351,9 @@ def numeric(*types: NdArrayType) -> NdArrayType:
     if not first.dtype.is_numeric:
         is_truth = first.dtype is Dtype.bool
         must = "operands must be numbers" if is_truth else "operands must have at least 16 bits"
-        do = "use select(condition, x, y)" if is_truth else "cast them first, for example to float32 or int32"
+        do = "cast them first, for example to float32 or int32"
+        if is_truth:
+            do += ", or use select(condition, x, y), any or all"
         raise DtypeError(must, f"they are {first}", do)
     return first
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.errors import DtypeError
 from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
@@ -48,6 +49,15 @@ def test_nan_is_the_minimum_and_the_maximum(target):
     for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
         [found] = run_on(get_backend(target), build(reduce, [NdArrayType(x.shape, Dtype.float64)]), x)
         np.testing.assert_array_equal(found, [wanted])
+
+
+def test_truth_values_are_not_summed():
+    """A count is a sum of integers; whether one holds is any."""
+    truths = NdArrayType((3, 2), Dtype.bool)
+    for reduce in (ops.sum, ops.cumsum):
+        with pytest.raises(DtypeError, match="must be numbers.*cast them first, .* any or all"):
+            build(lambda x, reduce=reduce: reduce(x, 0), [truths])
+    assert build(lambda x: ops.sum(ops.cast(x, Dtype.int32), 0), [truths]).target.table[0].shape == (2,)
 
 
 @on_targets_with("nan")
