@@ -72,7 +72,8 @@ def _layer(
     changed = {places[buffer][0] for buffer, changes in loop.touched.items() if changes and buffer in places}
     is_update = bool(changed.difference({Role.GRADIENT}))
     phase = "reverse" if loop.backwards else "update" if is_update else "forward"
-    name = fresh(f"{printer.function.name}_{_struct(loop, places)}_{phase}")
+    name = f"{printer.function.name}_{_struct(loop, places)}"
+    name = fresh(name if printer.function.kind.is_initial else f"{name}_{phase}")
     return CallLayer(name, (*_parameters(loop, printer, places, changed), *more), loop.lines)
 
 

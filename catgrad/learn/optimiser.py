@@ -208,9 +208,10 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
             return []
         # One sum after the other, in the order of the parameters, so that it is the same everywhere;
         # in 32 bits at least, for the square of a norm of 256 is beyond float16.
-        total = sum_of_squares(gradients[0])
+        square = Label("squared_norm")
+        total = square(sum_of_squares(gradients[0]))
         for gradient in gradients[1:]:
-            total = total + ops.cast(sum_of_squares(gradient), total.dtype)
+            total = square(total + ops.cast(sum_of_squares(gradient), total.dtype))
         ratio = norm / (Label("norm")(ops.sqrt(total)) + 1e-6)
         scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])

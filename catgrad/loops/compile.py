@@ -75,6 +75,7 @@ class _Body:
     def __init__(self, stages: Stages) -> None:
         self.stages, self.function, self.machine = stages, stages.function, stages.machine
         self.steps: list[Step] = []
+        self.layered = set[int]()
 
     def run(self) -> None:
         """Lower every operation."""
@@ -126,10 +127,7 @@ class _Body:
             self.stages.elements.store(value, self.stages.arrays[value])
 
     def _scan(self, op: Scan, body: Function, apply: Apply) -> None:
-        is_of_layers = any(
-            isinstance(each.op, Stack) for each in map(self.stages.choice.producer.get, apply.inputs) if each
-        )
-        t = Variable(op.length, "layer" if is_of_layers else "t")
+        t = Variable(op.length, "layer" if self._is_of_layers(op, apply) else "t")
         self.stages.names.add_loop(apply, body, op.carried)
         _, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
@@ -164,6 +162,15 @@ class _Body:
             loop = _filled_directly(loop, within, [*zip(results.values(), stacks, strict=True), *kept_rows])
         self.steps.append(_carried_directly(loop, within, new))
         self._known_from_now_on([v for v in apply.outputs if v in self.stages.arrays])
+
+    def _is_of_layers(self, op: Scan, apply: Apply) -> bool:
+        """Tell whether a loop reads or makes rows of tables, or reads those that a loop over layers made."""
+        read, made, producer = op.parts(apply.inputs)[1], apply.outputs[op.carried :], self.stages.choice.producer
+        tables = {v for v in read if v in producer and isinstance(producer[v].op, Stack)}
+        if tables or not self.layered.isdisjoint(read) or any(map(self._apart, made)):
+            self.layered.update(made)
+            return True
+        return False
 
     def _carries(self, op: Scan, body: Function, apply: Apply) -> list[_Carry]:
         """Copy the first values of carries, and return where their values are in an iteration."""

@@ -85,3 +85,14 @@ def test_a_part_has_the_innermost_layer_around_its_readers():
 
     text = emit(Functions({"f": build(model, [NdArrayType((4, 3))])})).source
     assert {"a_b_mean", "a_b_rstd", "a_c_mean", "a_c_rstd"} <= assigned(text)
+
+
+@pytest.mark.parametrize("target", ["c", "cuda"])
+def test_loops_over_layers_count_by_layer(target):
+    """The forward and reverse passes, norms of gradients, updates, and initial values."""
+    labels = (NdArrayType((N, 6), Dtype.int64),)
+    optimiser = optimisers.clipped(optimisers.adam(0.01), 1.0)
+    task = Task(char_gpt.gpt(7, N, 5, 16, 2, 6), optimiser, losses.cross_entropy, "gpt", labels)
+    loops = re.findall(r"for \((?:ptrdiff_t|size_t|int) (\w+) = (?:0; \w+ < 5;|5 - 1;)", emit(task, target).source)
+    assert len(loops) >= 6
+    assert {*loops} == {"layer"}
