@@ -1,4 +1,4 @@
-"""Convolutions of 16 bits and their reverses on tensor cores: windows, strides, dilations and groups.
+"""Convolutions of 16 bits and of float32 and their reverses on tensor cores: windows, strides, groups.
 
 Elements are small whole numbers, so that sums are exact, and results have the bits of NumPy's, rounded once.
 """
@@ -26,7 +26,12 @@ MISSING = cannot("cuda")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
 LABELS = NdArrayType((4,), Dtype.int64)
 ORDERS = ("forward", "backward", "random:1")
-DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16}
+DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16} | dict.fromkeys(
+    ("tf32", "bf16x3", "bf16x6"), Dtype.float32
+)
+"""Dtypes of factors by the name of a form, which is the option `math` for float32."""
+PRODUCTS = {"bf16": "16816.F32.BF16", "f16": "16816.F32", "tf32": "1688.F32.TF32", "bf16x6": "16816.F32.BF16"}
+"""The instructions of tensor cores."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,11 @@ CASES = {
     "parts": Case(16, 16, 8, batch=64),
 }  # fmt: skip
 DEPTHWISE = Case(16, 16, 12, groups=16)
-ALIGNED = [name for name, case in CASES.items() if case.channels % 8 == case.outputs % 8 == 0]
-"""Cases whose channels are whole copies of 16 bytes."""
+
+
+def is_aligned(case, dtype):
+    """Tell whether channels are whole copies of 16 bytes."""
+    return all(n * dtype.itemsize % 16 == 0 for n in (case.channels, case.outputs))
 
 
 def whole(shape):
@@ -98,7 +106,11 @@ def whole(shape):
 @cache
 def emitted(name):
     terms = {key: case.term(DTYPES[name]) for key, case in (CASES | {"depthwise": DEPTHWISE}).items()}
-    return emit(Functions(terms, "convolutions"), "cuda")
+    return emit(Functions(terms, "convolutions"), "cuda", math=math(name))
+
+
+def math(name):
+    return name if DTYPES[name] is Dtype.float32 else "float32"
 
 
 @cache
@@ -117,37 +129,40 @@ def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name,
             np.testing.assert_array_equal(result, wanted, key)
 
 
+@pytest.mark.parametrize("name", ["bf16", "bf16x6"])
 @pytest.mark.parametrize("key", CASES)
-def test_sums_of_convolutions_have_the_same_bits_on_repeat(key, monkeypatch):
+def test_sums_of_convolutions_have_the_same_bits_on_repeat(key, name, monkeypatch):
     arrays = CASES[key].arrays(np.random.default_rng(0).standard_normal)
     found = []
     for order in ORDERS:
         monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
-        found.append(getattr(loaded("bf16"), key)(*arrays))
-    for wanted, *others in zip(*found, CASES[key].wanted(*arrays, Dtype.bfloat16), strict=True):
+        found.append(getattr(loaded(name), key)(*arrays))
+    error = {"bf16": 2**-7, "bf16x6": 2**-20}[name]
+    for wanted, *others in zip(*found, CASES[key].wanted(*arrays, DTYPES[name]), strict=True):
         *again, near = others
         assert all(other.tobytes() == wanted.tobytes() for other in again)
-        np.testing.assert_allclose(wanted, near, rtol=2**-7, atol=2**-7 * np.abs(near).max())
+        np.testing.assert_allclose(wanted, near, rtol=error, atol=error * np.abs(near).max())
 
 
-def bodies(key):
+def bodies(key, name="bf16"):
     """Return the kernels of a function by their names."""
-    artifact = emit(Functions({key: CASES[key].term(Dtype.bfloat16)}, key), "cuda")
+    artifact = emit(Functions({key: CASES[key].term(DTYPES[name])}, key), "cuda", math=math(name))
     text = str(artifact.files[f"{key}.cu"])
-    parts = re.split(r"^static __global__ void ", text, flags=re.MULTILINE)[1:]
-    return {part[: part.index("(")]: part.partition("\n}\n")[0] for part in parts}
+    parts = re.split(r"^static __global__ void (?:__launch_bounds__\(\d+, \d\) )?", text, flags=re.MULTILINE)
+    return {part[: part.index("(")]: part.partition("\n}\n")[0] for part in parts[1:]}
 
 
+@pytest.mark.parametrize("name", ["bf16", "tf32", "bf16x6"])
 @pytest.mark.parametrize("key", CASES)
-def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key):
+def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key, name):
     """Padded images are not stored; channels are copied 16 bytes at once. Sums of few rows have no tiles."""
-    found = bodies(key)
+    found, dtype = bodies(key, name), DTYPES[name]
     products = 3 if CASES[key].channels >= MIN_TILED_EXTENT else 2
-    assert sum(text.count("multiply_tiles_bf16<") for text in found.values()) == products
+    assert sum(len(re.findall(r"multiply_tiles_\w+<", text)) for text in found.values()) == products
     assert not any("add_products<" in text for text in found.values())
     assert not any("_pad(" in name for name in found)
-    if key in ALIGNED:
-        assert not any("_next[" in text for text in found.values())
+    if is_aligned(CASES[key], dtype):
+        assert not any("_next[" in text or "copy_async<4>" in text for text in found.values())
 
 
 def test_a_gradient_of_weights_is_a_sum_of_parts_of_the_batch():
@@ -176,7 +191,7 @@ def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(monkeyp
     assert all(other == others[0] for other in others)
 
 
-def require_tensor_cores(artifact, architecture, folder, least):
+def require_tensor_cores(artifact, architecture, folder, least, name="bf16"):
     """Assert that ptxas spills nothing, and makes of tiled products instructions of tensor cores."""
     artifact.write(folder)
     source = f"{artifact.program.name}.cu"
@@ -184,20 +199,21 @@ def require_tensor_cores(artifact, architecture, folder, least):
     text = (folder / source).read_text()
     parts = re.split(r"^static __global__ void (?:__launch_bounds__\(\d+, \d\) )?", text, flags=re.M)[1:]
     bodies = {part[: part.index("(")]: part.partition("\n}\n")[0] for part in parts}
-    products = [name for name, body in bodies.items() if "multiply_tiles_bf16<" in body]
+    products = [name for name, body in bodies.items() if "multiply_tiles_" in body]
     assert len(products) >= least and "add_products<" not in text
     code = kernels((folder / source).with_suffix(".cubin"))
     for name in products:
         [body] = [body for mangled, body in code.items() if re.search(rf"\d{name}P", mangled)]
-        assert "HMMA.16816.F32.BF16" in body
+        assert f"HMMA.{PRODUCTS[name]}" in body or "HGMMA" in body
         assert not re.search(r"\b(LDL|STL)\b", body)
 
 
 @NEEDS_NVCC
 @NEEDS_NVDISASM
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
-def test_products_are_instructions_of_tensor_cores_and_nothing_spills(architecture, tmp_path):
-    require_tensor_cores(emitted("bf16"), architecture, tmp_path, 2 * len(CASES))
+@pytest.mark.parametrize("name", ["bf16", "tf32", "bf16x6"])
+def test_products_are_instructions_of_tensor_cores_and_nothing_spills(name, architecture, tmp_path):
+    require_tensor_cores(emitted(name), architecture, tmp_path, 2 * len(CASES), name)
 
 
 @pytest.mark.long

@@ -194,7 +194,7 @@ def index(atom: Atom) -> Index:
 def quotient(dividend: Index, divisor: Size) -> Index:
     """⌊dividend / divisor⌋, for a dividend that is not negative."""
     whole, rest = _divided(dividend, divisor)
-    if is_below(rest, divisor):
+    if _is_remainder(rest, divisor):
         return whole
     return whole + Index(((Quotient(rest, divisor), 1),))
 
@@ -202,9 +202,14 @@ def quotient(dividend: Index, divisor: Size) -> Index:
 def modulo(dividend: Index, divisor: Size) -> Index:
     """Dividend mod divisor, for a dividend that is not negative."""
     _, rest = _divided(dividend, divisor)
-    if is_below(rest, divisor):
+    if _is_remainder(rest, divisor):
         return rest
     return Index(((Modulo(rest, divisor), 1),))
+
+
+def _is_remainder(rest: Index, divisor: Size) -> bool:
+    """Prove that the rest of a division is less than the divisor: what is subtracted is 0 at least."""
+    return is_below(Index(tuple((atom, _positive(c)) for atom, c in rest.terms), rest.constant), divisor)
 
 
 def stride(place: Index, variable: Variable) -> Size:

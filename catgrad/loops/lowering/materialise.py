@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from catgrad.functors.reverse import Reversed
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS
+from catgrad.loops.machine import Machine
 from catgrad.ops.attention import Attention
 from catgrad.ops.cast import Cast
 from catgrad.ops.contract import Contract
@@ -22,6 +23,7 @@ from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
+from catgrad.types import Dtype
 
 RECOMPUTED_OPERATIONS = 6
 """Operations that may be recomputed where they are read again, rather than stored and loaded."""
@@ -44,8 +46,8 @@ class Choice:
     For machines that gather, contractions that windows alone read are `folded`: summed where these are.
     """
 
-    def __init__(self, function: Function, gathers: bool = False) -> None:
-        self.function, self.gathers = function, gathers
+    def __init__(self, function: Function, machine: Machine) -> None:
+        self.function, self.machine, self.gathers = function, machine, machine.gathers
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
         # Each result of the same numbers is filled with them, not one copied to the others.
@@ -58,7 +60,7 @@ class Choice:
         self.folded = {
             apply.outputs[0]
             for apply in function.body
-            if gathers and isinstance(apply.op, Contract) and self._is_folded(apply.outputs[0])
+            if self.gathers and isinstance(apply.op, Contract) and self._is_folded(apply.outputs[0])
         }
         self._cost: Counter[int] = Counter()
         self._depth: Counter[int] = Counter()
@@ -170,9 +172,9 @@ class Choice:
 
     def _store_root(self, value: int) -> None:
         """Materialise the operand of a matrix product; affine views of it are read in place."""
-        short = self._short_root(value) if self.gathers else None
-        if short is not None:
-            self._stored.add(short)
+        root = self._tensor_root(value) if self.gathers else None
+        if root is not None:
+            self._stored.add(root)
             return
         while value in self.producer and value not in self._stored:
             op = self._op(value)
@@ -181,19 +183,18 @@ class Choice:
             else:
                 (value,) = self.producer[value].inputs
 
-    def _short_root(self, value: int) -> int | None:
-        """Return the 16-bit value of which a factor is an exact cast, which a product reads in its place.
+    def _tensor_root(self, value: int) -> int | None:
+        """Return the value that tensor cores read in place of a factor, which is padded, or cast from it.
 
-        So tensor cores multiply the windows of a padded image too, which are not stored.
+        So they multiply the windows of a padded image too, which are not stored.
         """
-        is_short = False
         while isinstance(op := self._op(value), (*AFFINE_VIEWS, Pad, Cast)) and value not in self._stored:
-            if isinstance(op, Cast):
-                if not (op.widens and op.before.wide is op.after):
-                    break
-                is_short = True
+            if isinstance(op, Cast) and not (op.widens and op.before.wide is op.after):
+                break
             (value,) = self.producer[value].inputs
-        return value if is_short else None
+        dtype = self.function.types[value].dtype
+        is_float = dtype is Dtype.float32 and self.machine.tensor_floats > 0
+        return value if is_float or dtype.wide is not dtype else None
 
     def _store_rounded(self, value: int) -> None:
         """Materialise a product as the 16-bit numbers to which its only reader rounds it."""

@@ -53,7 +53,7 @@ class Stages:
         self.function, self.types, self.machine = function, function.types, machine
         self.invariant = invariant or {}
         self.elements = Elements(function, given)
-        self.choice = Choice(function, machine.gathers)
+        self.choice = Choice(function, machine)
         self.arrays: dict[int, Buffer] = {}
         self.tables: dict[int, tuple[Buffer, ...]] = {}
         """The arrays of stacks whose rows are arrays of their own."""

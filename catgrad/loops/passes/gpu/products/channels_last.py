@@ -1,46 +1,73 @@
 """Channels-last layout (NHWC): images and weights that tensor cores convolve have channels side by side.
 
 The elements of a window begin anywhere in a row of an image, but its channels at a multiple of 16 bytes, and
-padding is there for all of them or for none. So one asynchronous copy brings eight channels:
+padding is there for all of them or for none. So one asynchronous copy brings eight channels of 16 bits,
+or four of float32:
 
     y[o, n·h·w] = Σ over k·c      w[o, k, c] · x[n, h·w + k, c]
     dw[o, k·c]  = Σ over n·h·w    dy[n, h·w, o] · x[n, h·w + k, c]
 
-Only temporaries are stored so. Terms and columns of products are in the same order.
+Temporaries are stored so, and arrays of the caller are copied to such. Terms and columns of products are in
+the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.nest import Kernel, Reduce, nested, perfect_nest
+from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.nest import Kernel, Reduce, Replaced, Store, nested, perfect_nest, rewritten
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Lowered, conditions, every_step, in_rows, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.products.roles import SHORT, matrix_product, product_nest
+from catgrad.loops.passes.gpu.products.roles import matrix_product, product_nest
 
 
 def store_channels_last(lowered: Lowered, machine: Machine) -> Lowered:
-    """Choose the order of axes of temporaries of 16 bits that convolutions multiply."""
+    """Choose the order of axes of arrays that convolutions multiply; those of the caller are copied first."""
     rows = {row for s in every_step(lowered.steps) if isinstance(s, For) for row in s.rows}
     fixed = rows | in_rows(lowered.steps) | conditions(lowered.steps)
     loads, convolved = dict[Buffer, list[Load]](), set[Buffer]()
     for kernel in kernels(lowered.steps):
-        found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
-        if found and found.factor_dtype in SHORT:
-            factors = [*found.left.loads(), *found.right.loads()]
-            for load in factors:
-                loads.setdefault(load.buffer, []).append(load)
-            convolved.update(load.buffer for load in factors if any(map(_is_in_window, factors)))
-    width = machine.aligned_bytes // SHORT[0].itemsize
-    own = [b for b in loads if b in convolved - fixed and b.space is Space.WORKSPACE]
-    orders = {buffer: _order(buffer, loads[buffer], width) for buffer in own}
+        factors = _factors(kernel, machine)
+        for load in factors:
+            loads.setdefault(load.buffer, []).append(load)
+        convolved.update(load.buffer for load in factors if any(map(_is_in_window, factors)))
+    own = [b for b in loads if b in convolved - fixed and b.space in (Space.WORKSPACE, Space.ARGUMENT)]
+    orders = {b: _order(b, loads[b], machine.aligned_bytes // b.type.dtype.itemsize) for b in own}
     new = {b: replace(b, order=order) for b, order in orders.items() if order != b.order}
-    done, laid = lowered.replace_buffers(new), {*new.values()}
-    return done.map_kernels(lambda kernel: _reordered(kernel, laid)) if new else lowered
+    given = {b: _as_temporary(new.pop(b)) for b in own if b in new and b.space is Space.ARGUMENT}
+    done, laid = lowered.replace_buffers(new), {*new.values(), *given.values()}
+    done = _with_copies(done, given, machine) if given else done
+    return done.map_kernels(lambda kernel: _reordered(kernel, laid)) if laid else lowered
+
+
+def _as_temporary(buffer: Buffer) -> Buffer:
+    return replace(buffer, name=f"{buffer.name}_channels_last", space=Space.WORKSPACE, is_aligned=True)
+
+
+def _factors(kernel: Kernel, machine: Machine) -> list[Load]:
+    """Return the elements that a kernel multiplies on tensor cores."""
+    found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
+    on_tensor_cores = found is not None and found.is_on_tensor_cores(machine)
+    return [*found.left.loads(), *found.right.loads()] if found and on_tensor_cores else []
+
+
+def _with_copies(lowered: Lowered, copies: Mapping[Buffer, Buffer], machine: Machine) -> Lowered:
+    """Copy arrays of the caller first, and let products on tensor cores read the copies."""
+    change = Replaced(copies)
+    done = lowered.map_kernels(lambda k: Kernel(rewritten(k.body, change)) if _factors(k, machine) else k)
+    return replace(done, steps=[*(_copy(*pair) for pair in copies.items()), *done.steps])
+
+
+def _copy(buffer: Buffer, copy: Buffer) -> Kernel:
+    """Copy an array to one in another order."""
+    variables = [*map(Variable, buffer.type.shape)]
+    at = tuple(map(index, variables))
+    store = Store(copy, at, Load(buffer, at))
+    return Kernel(nested([variables[axis] for axis in copy.order], [store]))
 
 
 def _is_in_window(load: Load) -> bool:

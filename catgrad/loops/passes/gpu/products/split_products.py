@@ -118,7 +118,7 @@ def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> S
     if any(isinstance(v.extent, Dim) for v in free):
         most = min(most, whole.terms // MIN_TERMS)
     best, least = None, WORTH * whole.cycles(whole.best_patch())
-    for split in _splits(found, {min(n, most) for n in whole.numbers_of_parts(MAX_WAVES)}):
+    for split in _splits(found, {min(n, most) for n in whole.numbers_of_parts(MAX_WAVES)}, machine):
         parts = whole.in_parts(split.parts, split.length * whole.terms // count([split.axis]))
         cycles = parts.cycles(parts.best_patch()) * (1 if split.is_exact else MASKED)
         cycles += whole.cycles_of_adding(split.parts)
@@ -127,19 +127,31 @@ def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> S
     return best
 
 
-def _splits(found: MatrixProduct, numbers: Collection[int]) -> Iterator[Split]:
+def _splits(found: MatrixProduct, numbers: Collection[int], machine: Machine) -> Iterator[Split]:
     """Yield the splits of axes in about as many parts as one of some numbers."""
     for axis in found.sums:
         if not isinstance(axis.extent, int):
             continue  # ranges of a symbolic axis have no length
-        for length in sorted({_length(axis.extent, n, axis is found.sums[-1]) for n in numbers if n > 1}):
+        grain = _copied_at_once(found, axis, machine)
+        grains = (GRAIN, SHORT_GRAIN) if axis is found.sums[-1] else (grain, grain)
+        for length in sorted({_length(axis.extent, n, *grains) for n in numbers if n > 1}):
             parts = -(-axis.extent // length)
             if parts > 1:
                 yield Split(axis, length, parts)
 
 
-def _length(extent: int, parts: int, is_innermost: bool) -> int:
-    """Choose the length of ranges: whole slices along the innermost axis."""
+def _copied_at_once(found: MatrixProduct, axis: Variable, machine: Machine) -> int:
+    """Count the elements that are copied at once along an axis: of channels, but not of images or pixels."""
+    loads = [load for factor in (found.left, found.right) for load in factor.loads()]
+    places = [place for load in loads for place in load.indices if axis in {*place.variables()}]
+    is_alone = all(place.variable is axis for place in places)
+    is_channel = is_alone and any(place in load.indices[1:] for load in loads for place in places)
+    width = machine.aligned_bytes // found.factor_dtype.itemsize
+    return width if is_channel and found.is_on_tensor_cores(machine) else 1
+
+
+def _length(extent: int, parts: int, grain: int, short_grain: int) -> int:
+    """Choose the length of ranges."""
     length = -(-extent // parts)
-    grain = 1 if not is_innermost else SHORT_GRAIN if length < SHORT_PART else GRAIN
+    grain = short_grain if length < SHORT_PART else grain
     return -(-length // grain) * grain
