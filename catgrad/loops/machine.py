@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.nest import Kernel, MatMul
@@ -111,7 +113,16 @@ class Machine:
     """Elements of the rows of its team that a thread keeps, at most."""
 
     def finish(self, kernel: Kernel) -> Kernel:
-        """Apply the passes for single kernels."""
-        for each in self.kernel_passes:
-            kernel = each(kernel, self)
-        return kernel
+        """Apply the passes for single kernels, once to each."""
+        done = self._finished.get(kernel)
+        if done is None:
+            done = kernel
+            for each in self.kernel_passes:
+                done = each(done, self)
+            self._finished[kernel] = done
+        return done
+
+    @cached_property
+    def _finished(self) -> WeakKeyDictionary[Kernel, Kernel]:
+        """The kernels that have been finished."""
+        return WeakKeyDictionary()

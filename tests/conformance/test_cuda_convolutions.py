@@ -11,11 +11,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from catgrad.backends.cuda.tools import simulating
 
 from benchmarks.cuda.workloads import GPU_WORKLOADS
 from benchmarks.nets.images import resnet
-from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, sgd
+from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops, sgd
 from catgrad.functors import reverse
+from catgrad.loops.passes.gpu.products import tilings
 from catgrad.loops.passes.gpu.products.roles import MIN_TILED_EXTENT
 from catgrad.ops.cast import cast
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
@@ -169,6 +171,36 @@ def test_a_gradient_of_weights_is_a_sum_of_parts_of_the_batch():
     assert any(
         name.endswith("_parts") and "const int part = " in text for name, text in bodies("parts").items()
     )
+
+
+def between_threes(x, first, one, last):
+    """Convolve by 1 x 1 between convolutions by 3 x 3."""
+    y = ops.relu(ops.conv(ops.relu(ops.conv(x, first, padding=1)), one))
+    return ops.conv(y, last, padding=1)
+
+
+@pytest.mark.skipif(not simulating(), reason="only the simulator has several architectures")
+@pytest.mark.parametrize("name", ["bf16", "tf32", "bf16x6"])
+def test_warp_groups_convolve_images_by_1_x_1_that_lie_channels_last(name, monkeypatch):
+    monkeypatch.setattr(tilings, "MULTIPROCESSORS", 1)
+    monkeypatch.setattr(tilings, "OVERHEAD", 100)
+    shapes = (2, 64, 8, 8), (64, 64, 3, 3), (128, 64, 1, 1), (64, 128, 3, 3)
+    dtype = DTYPES[name]
+
+    def between(*arrays):
+        return cast(between_threes(*(cast(a, dtype) for a in arrays)), Dtype.float32)
+
+    functions = Functions({"net": reverse(build(between, [NdArrayType(shape) for shape in shapes]))}, "nets")
+    artifact = emit(functions, "cuda", math=math(name))
+    assert str(artifact.files["nets.cu"]).count("const fed_tiles<") == 3
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-1, 2, s).astype(np.float32) for s in (*shapes, (2, 64, 8, 8))]
+    arrays[1:] = [a * (rng.random(a.shape) < 0.05) for a in arrays[1:]]  # so that sums are exact
+    program, wanted = artifact.load()(), emit(functions, "numpy").load()().net(*arrays)
+    for architecture in ("sm_80", "sm_90a"):
+        monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+        for found, each in zip(program.net(*arrays), wanted, strict=True):
+            np.testing.assert_array_equal(found, each)
 
 
 def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(monkeypatch):

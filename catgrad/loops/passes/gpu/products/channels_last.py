@@ -14,31 +14,31 @@ the same order.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.index import Index, Variable, index, nested_axes
 from catgrad.loops.ir.nest import Kernel, Reduce, Replaced, Store, nested, perfect_nest, rewritten
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Lowered, conditions, every_step, in_rows, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.products.roles import matrix_product, product_nest
+from catgrad.loops.passes.gpu.products.roles import MatrixProduct, matrix_product, product_nest
 
 
 def store_channels_last(lowered: Lowered, machine: Machine) -> Lowered:
     """Choose the order of axes of arrays that convolutions multiply; those of the caller are copied first."""
     rows = {row for s in every_step(lowered.steps) if isinstance(s, For) for row in s.rows}
     fixed = rows | in_rows(lowered.steps) | conditions(lowered.steps)
-    loads, convolved = dict[Buffer, list[Load]](), set[Buffer]()
+    factors, convolved = dict[Buffer, list[_Factor]](), set[Buffer]()
     for kernel in kernels(lowered.steps):
-        factors = _factors(kernel, machine)
-        for load in factors:
-            loads.setdefault(load.buffer, []).append(load)
-        convolved.update(load.buffer for load in factors if any(map(_is_in_window, factors)))
-    own = [b for b in loads if b in convolved - fixed and b.space in (Space.WORKSPACE, Space.ARGUMENT)]
-    orders = {b: _order(b, loads[b], machine.aligned_bytes // b.type.dtype.itemsize) for b in own}
+        own = _factors(kernel, machine)
+        for factor in own:
+            factors.setdefault(factor.buffer, []).append(factor)
+        in_windows = any(factor.is_in_window for factor in own)
+        convolved |= {f.buffer for f in own if in_windows or (f.is_temporary and not f.is_matrix(f.buffer))}
+    orders = {b: _order(b, factors[b], machine.aligned_bytes) for b in factors if b in convolved - fixed}
     new = {b: replace(b, order=order) for b, order in orders.items() if order != b.order}
-    given = {b: _as_temporary(new.pop(b)) for b in own if b in new and b.space is Space.ARGUMENT}
+    given = {b: _as_temporary(new.pop(b)) for b in orders if b in new and b.space is Space.ARGUMENT}
     done, laid = lowered.replace_buffers(new), {*new.values(), *given.values()}
     done = _with_copies(done, given, machine) if given else done
     return done.map_kernels(lambda kernel: _reordered(kernel, laid)) if laid else lowered
@@ -48,11 +48,42 @@ def _as_temporary(buffer: Buffer) -> Buffer:
     return replace(buffer, name=f"{buffer.name}_channels_last", space=Space.WORKSPACE, is_aligned=True)
 
 
-def _factors(kernel: Kernel, machine: Machine) -> list[Load]:
-    """Return the elements that a kernel multiplies on tensor cores."""
+@dataclass(frozen=True)
+class _Factor:
+    """An element that a product multiplies on tensor cores."""
+
+    load: Load
+    product: MatrixProduct
+
+    @property
+    def buffer(self) -> Buffer:
+        """The array that it lies in."""
+        return self.load.buffer
+
+    @property
+    def is_temporary(self) -> bool:
+        """Tell whether its array is not the caller's."""
+        return self.buffer.space is Space.WORKSPACE
+
+    @property
+    def is_in_window(self) -> bool:
+        """Tell whether it lies at a sum or a multiple of variables along some axis."""
+        return any(place.terms and place.variable is None for place in self.load.indices)
+
+    def is_matrix(self, buffer: Buffer) -> bool:
+        """Tell whether its rows, columns or terms are each an axis of a matrix, as `buffer` is stored."""
+        place, own = buffer.flat(self.load.indices), self.load.variables
+        groups = (self.product.rows, self.product.columns, self.product.sums)
+        return all(len(nested_axes(place, [v for v in group if v in own])) <= 1 for group in groups)
+
+
+def _factors(kernel: Kernel, machine: Machine) -> list[_Factor]:
+    """Return the elements of stored arrays that a kernel multiplies on tensor cores."""
     found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
-    on_tensor_cores = found is not None and found.is_on_tensor_cores(machine)
-    return [*found.left.loads(), *found.right.loads()] if found and on_tensor_cores else []
+    if not found or not found.is_on_tensor_cores(machine):
+        return []
+    factors = (_Factor(load, found) for load in (*found.left.loads(), *found.right.loads()))
+    return [f for f in factors if f.buffer.space in (Space.WORKSPACE, Space.ARGUMENT)]
 
 
 def _with_copies(lowered: Lowered, copies: Mapping[Buffer, Buffer], machine: Machine) -> Lowered:
@@ -70,15 +101,16 @@ def _copy(buffer: Buffer, copy: Buffer) -> Kernel:
     return Kernel(nested([variables[axis] for axis in copy.order], [store]))
 
 
-def _is_in_window(load: Load) -> bool:
-    """Tell whether an element lies at a sum or a multiple of variables along some axis."""
-    return any(place.terms and place.variable is None for place in load.indices)
+def _order(buffer: Buffer, factors: Sequence[_Factor], bytes: int) -> tuple[int, ...]:
+    """Put innermost an axis, but not the first one, along which all go by whole copies of these bytes.
 
-
-def _order(buffer: Buffer, loads: Sequence[Load], width: int) -> tuple[int, ...]:
-    """Put innermost the last axis, but for the first one, along which all loads go by whole copies."""
-    axes = [a for a in buffer.order[1:] if all(_along(load.indices[a], width) for load in loads)]
-    return (*(a for a in buffer.order if a != axes[-1]), axes[-1]) if axes else buffer.order
+    It is the last one with which all are matrices, as channels are without windows, or else the last.
+    """
+    width = bytes // buffer.type.dtype.itemsize
+    axes = [a for a in buffer.order[1:] if all(_along(f.load.indices[a], width) for f in factors)]
+    orders = [(*(a for a in buffer.order if a != axis), axis) for axis in reversed(axes)]
+    matrices = (o for o in orders if all(f.is_matrix(replace(buffer, order=o)) for f in factors))
+    return next(matrices, orders[0] if orders else buffer.order)
 
 
 def _along(place: Index, width: int) -> Variable | None:
