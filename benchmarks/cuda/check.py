@@ -1,4 +1,4 @@
-"""Correctness on a GPU: conformance, the steps of four models, and compute-sanitizer on them.
+"""Correctness on a GPU: rounding to TF32, compute-sanitizer on the steps of four models, and conformance.
 
 `python -m benchmarks.cuda.check MODEL` takes steps of one model, and fails if its losses are not those of the
 reference; compute-sanitizer runs that.
@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 
+from benchmarks.cuda.rounding import rounding
 from benchmarks.cuda.workloads import GPU_WORKLOADS, GpuWorkload
 from benchmarks.harness import ROOT
 from benchmarks.race import disagreement
@@ -24,6 +26,8 @@ CHECKED = ("iris", "digits", "resnet-8", "char-gpt-bf16")
 """The models that take steps, at the sizes of the simulator."""
 TOOLS = ("memcheck", "racecheck", "synccheck")
 STEPS, TOLERANCE = 3, 1e-3
+SECONDS = 30
+"""The time of compute-sanitizer for each model and tool, at most."""
 FAILED = 9
 """The exit status of compute-sanitizer where it finds an error."""
 
@@ -55,11 +59,12 @@ def agrees(name: str, **options: bool) -> str:
 
 
 def checked(left: Callable[[], float]) -> Iterator[str]:
-    """Check a device while there is time, and say what was found; the steps of models first."""
+    """Check a device while there is time, and say what was found."""
+    yield f"factors of math=tf32 are rounded {rounding()}"
+    for tool, name in product(TOOLS, CHECKED):
+        yield f"{name}, {tool}: {sanitized(name, tool, min(left(), SECONDS))}"
     for name in CHECKED:
         yield f"{name}: {agrees(name) or 'the losses are those of NumPy'}"
-    for name, tool in ((name, tool) for name in CHECKED for tool in TOOLS):
-        yield f"{name}, {tool}: {sanitized(name, tool, left())}"
     if left() > 0:
         from catgrad.testing import conformance
 
@@ -88,7 +93,7 @@ def sanitized(name: str, tool: str, seconds: float) -> str:
     ]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=min(seconds, 1e6)
+            command, cwd=ROOT, capture_output=True, text=True, timeout=seconds
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "stopped: the time is up"

@@ -11,6 +11,7 @@ from catgrad.backends.cuda.loading import compile_library
 
 from benchmarks.cuda.check import CHECKED, artifact_of
 from benchmarks.cuda.library import emitted_task
+from benchmarks.cuda.rounding import rounding_artifact
 from benchmarks.cuda.workloads import KERNELS, workloads_of
 from catgrad.artifact import Artifact
 from catgrad.errors import ToolError
@@ -22,10 +23,11 @@ from catgrad.testing import conformance_artifacts
 def artifacts(parts: Sequence[str], checks: bool) -> Iterator[tuple[str, Artifact]]:
     """Emit the libraries of parts, and those of the check of a device."""
     if checks:
-        for number, artifact in enumerate(conformance_artifacts("cuda")):
-            yield f"conformance {number}", artifact
+        yield "rounding", rounding_artifact()
         for name in CHECKED:
             yield name, artifact_of(name)
+        for number, artifact in enumerate(conformance_artifacts("cuda")):
+            yield f"conformance {number}", artifact
     for part in parts:
         yield from kernels(part) if part in KERNELS else steps(part)
 

@@ -8,6 +8,7 @@ import time
 from importlib.util import find_spec
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from catgrad.backends import cuda_simulator as simulator
 
@@ -27,6 +28,7 @@ from benchmarks.cuda import command as cuda
 from benchmarks.cuda import tables as gpu_tables
 from benchmarks.cuda.cases import names_of
 from benchmarks.cuda.library import Emitted
+from benchmarks.cuda.rounding import rounded_ways, rounding, rounding_artifact
 from benchmarks.cuda.simulation import simulated, steps
 from benchmarks.cuda.workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
 from benchmarks.processes import Competitor
@@ -166,6 +168,27 @@ def test_the_check_of_a_device_compares_with_numpy():
     assert "compute-sanitizer" in gpu_check.sanitized("iris", "memcheck", 0) or shutil.which(
         "compute-sanitizer"
     )
+
+
+@SIMULATED
+@pytest.mark.parametrize(
+    ("architecture", "ways"),
+    [("sm_90a", "to nearest, ties to even"), ("sm_80", "to nearest, ties away from zero")],
+)
+def test_the_check_of_a_device_finds_how_factors_are_rounded(architecture, ways, monkeypatch):
+    monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+    assert "const fed_tiles<" in str(rounding_artifact().files["rounding.cu"])
+    assert rounding(simulate=True) == ways
+
+
+def test_ways_of_rounding_differ():
+    """0x3F801000 lies in the middle between two numbers of TF32."""
+    bits = np.uint32([0x3F800FFF, 0x3F801000, 0x3F801001, 0x3F803000])
+    even, away, zero, none = rounded_ways(bits).values()
+    assert [hex(x) for x in even] == ["0x3f800000", "0x3f800000", "0x3f802000", "0x3f804000"]
+    assert [hex(x) for x in away] == ["0x3f800000", "0x3f802000", "0x3f802000", "0x3f804000"]
+    assert [hex(x) for x in zero] == ["0x3f800000", "0x3f800000", "0x3f800000", "0x3f802000"]
+    assert none is bits
 
 
 def test_names_of_workloads_are_none_of_the_target():
