@@ -20,7 +20,7 @@ from .constants import weights
 from .files import longest_name, most_axes
 from .footprints import footprint
 from .languages import LANGUAGES
-from .lines import listed
+from .lines import filled, fits, listed, stacked
 from .loading import load
 from .manifest import manifest
 from .options import Options
@@ -82,14 +82,15 @@ BACKEND = Backend(
     footprint=footprint,
     helpers={
         "codes": lambda: interface.CODES,
-        "every_size": signatures.every_size,
         "flags": lambda: " ".join(REQUIRED),
-        "initials": signatures.initials,
+        "filled": filled,
+        "fits": fits,
         "listed": listed,
         "longest_name": longest_name,
         "manifest": manifest,
         "most_axes": most_axes,
         "prefix": interface.prefix,
+        "stacked": stacked,
         "training": training,
         "unused": signatures.unused,
         "weights": weights,

@@ -218,14 +218,14 @@ def _function(language: Language, namer: Namer, own: Namer, prefix: str, printed
     last = [_array(language, own, sizes, y, is_result=True) for y in printed.outputs]
     has_value = len(last) == 1 and not last[0].sizes
     tables = [str(table) for table, _ in printed.convention.tables]
-    if printed.convention.gradients == "read":
+    if printed.convention.reads_gradients:
         tables.append(GRADIENTS)
     passed = tuple(arrays) if has_value else (*arrays, *last)
     value = last[0] if has_value else None
     symbol, own_sizes = f"{prefix}_{printed.convention.name}", (*sizes.values(),)
     return BoundFunction(
         name, symbol, printed.doc, tuple(tables), own_sizes, passed, value,
-        printed.convention.gradients == "written", Workspace(name, symbol, own_sizes),
+        printed.convention.writes_gradients, Workspace(name, symbol, own_sizes),
     )  # fmt: skip
 
 

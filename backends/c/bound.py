@@ -25,7 +25,7 @@ class BoundFunction:
         self.function, self.library, self.kept = function, function.library, (tables, kept)
         # Addresses cost a call less than structs.
         self.tables = [cast(table, c_void_p).value for table in tables]
-        self.call, self.gradients = function.call, function.convention.gradients
+        self.call, self.convention = function.call, function.convention
         self.plans = Plans(function.own, function.plan)
         # Calls that change the tables cannot overlap, so they may write numbers to one buffer.
         changes = any(changed for _, changed in function.convention.tables)
@@ -38,8 +38,10 @@ class BoundFunction:
         plan, arrays = self.plans.of(values)
         outputs = self.fixed or self.function.outputs(plan)
         places = self.places or map(address, outputs)
-        gradients = self.function.new_gradients() if self.gradients == "written" else []
-        own: list[Any] = [table_of(arrays)] if self.gradients == "read" else [address(a) for a in arrays]
+        gradients = self.function.new_gradients() if self.convention.writes_gradients else []
+        own: list[Any] = (
+            [table_of(arrays)] if self.convention.reads_gradients else [address(a) for a in arrays]
+        )
         if gradients:
             own.append(table_of(gradients))
         code = self.call(*self.tables, *plan.sizes, *own, *places, *self.library.ending(plan.workspace))

@@ -80,7 +80,7 @@ class LibraryFunction:
                 arrays.setdefault(port.role, []).append(array.copy() if is_copied else array)
             else:
                 own.append(library.address(array))
-        if self.convention.gradients == "written":
+        if self.convention.writes_gradients:
             arrays[Role.GRADIENT] = self.new_gradients()
         own += [library.table(arrays[Role.GRADIENT])] if self.convention.gradients else []
         outputs = self.outputs(plan)

@@ -17,7 +17,7 @@ from catgrad.naming import Namer
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Function, Program
 
-from .signatures import ArrayArgument, Signature, is_separate
+from .signatures import ArrayArgument, Signature, every_size, initials, is_separate
 
 S = TypeVar("S", bound=Signature)
 """The class that describes a function."""
@@ -39,7 +39,8 @@ class Functions(ABC, Generic[S]):
         printed = {f.name: self.function(f) for f in last}
         functions = {f.name: printed[f.name] for f in self.program.functions}
         kinds = {kind: functions[f.name] for kind, f in self.program.kinds.items()}
-        return {"functions": functions, "kinds": kinds}
+        common = {"sizes": every_size(functions), "initials": initials(functions)}
+        return {"functions": functions, "kinds": kinds, **common}
 
 
 class KernelFunctions(Functions[S]):

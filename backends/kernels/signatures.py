@@ -26,10 +26,20 @@ class CallConvention:
     """Each table, and whether the function changes it."""
 
     gradients: str = ""
-    """"read", "written" or neither; where they are read, they are the only arguments beside tables."""
+    """"read", "written" or neither."""
 
     is_prepared: bool = False
     """Packed weights follow the tables."""
+
+    @property
+    def reads_gradients(self) -> bool:
+        """Tell whether gradients are an argument, which no arrays but tables are then."""
+        return self.gradients == "read"
+
+    @property
+    def writes_gradients(self) -> bool:
+        """Tell whether gradients are a result."""
+        return self.gradients == "written"
 
     @classmethod
     def of(cls, function: Function) -> CallConvention:
@@ -79,6 +89,12 @@ class Signature:
     inputs: tuple[ArrayArgument, ...]
     outputs: tuple[ArrayArgument, ...]
     requirements: tuple[tuple[str, int], ...]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The names of its arguments beside tables: sizes, then arrays, or gradients."""
+        gradients = ["gradients"] * self.convention.reads_gradients
+        return [*self.sizes, *(array.identifier for array in self.inputs), *gradients]
 
     @classmethod
     def of(

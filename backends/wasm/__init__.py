@@ -9,6 +9,7 @@ from catgrad.backend import Backend
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.loops import OPERATIONS, TABLES
 from catgrad.programs.program import Program
+from catgrad.types import Dtype
 
 from .. import templates
 from ..c import BACKEND as C
@@ -24,8 +25,10 @@ from .options import Options
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
     context = {**CFunctions(backend, program).context(), **model_context(program)}
+    inputs = [x for f in context["functions"].values() for x in f.inputs]
     memory = {"initial_pages": INITIAL_PAGES, "max_pages": MAX_PAGES, "max_threads": MAX_THREADS}
-    return {**context, **memory, "bad_index": BAD_INDEX, "prepared": (), "single_file": False}
+    own = {"takes_integers": any(x.type.dtype is Dtype.int64 for x in inputs), "bad_index": BAD_INDEX}
+    return {**context, **memory, **own, "prepared": (), "single_file": False}
 
 
 BACKEND = Backend(

@@ -55,6 +55,7 @@ def template_context(backend: Backend, program: Program) -> dict[str, Any]:
         "streams": drawn,
         "examples": taught,
         "classes": named,
+        "shows_last": named and backend.options.predict_batch == 1,
         "shown": monitors(program, interface, first, taught, named) if interface else [],
         "points": POINTS,
         "pace": pace(sprite, interface, taught, named) if interface and taught else None,
