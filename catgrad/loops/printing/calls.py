@@ -1,4 +1,4 @@
-"""Kernels as functions, and calls of them, as data: each kind of call has a macro of the same name."""
+"""Kernels as functions, and calls of them, as data."""
 
 from __future__ import annotations
 
@@ -128,8 +128,12 @@ class KernelText:
         return any(nest.axis is not Axis.BLOCK or nest.count.number != 1 for nest in nests)
 
 
+class CallLine(Line):
+    """A line of a function that calls kernels."""
+
+
 @dataclass(frozen=True)
-class Call:
+class Call(CallLine):
     """A kernel run with these arguments; what else it needs is as in its text."""
 
     kernel: str
@@ -138,11 +142,14 @@ class Call:
     scratch: bool
     per_thread: bool
     launch: Launch | None = None
-    kind: str = "Call"
+
+
+class CallAdd(Call):
+    """A call in the table of a grouped kernel, to which it is added."""
 
 
 @dataclass(frozen=True)
-class CallGroup:
+class CallGroup(CallLine):
     """A grouped kernel run with these arguments and a `table`, whose entries are calls that lines add."""
 
     kernel: str
@@ -151,11 +158,10 @@ class CallGroup:
     rows: int
     launch: Launch
     lines: tuple[CallLine, ...]
-    kind: str = "CallGroup"
 
 
 @dataclass(frozen=True)
-class CallProduct:
+class CallProduct(CallLine):
     """Matrix products by a library: the numbers of products, rows, columns and terms, and the matrices.
 
     Each matrix has its first element, and its strides along the batch, rows or terms, and terms or columns.
@@ -170,11 +176,10 @@ class CallProduct:
     addend: tuple[Text, ...]
     bias: Text | None
     relu: bool
-    kind: str = "CallProduct"
 
 
 @dataclass(frozen=True)
-class CallLoop:
+class CallLoop(CallLine):
     """Calls repeated.
 
     `touched` are the arrays around them that they read or write, and whether they write these, and `sizes`
@@ -188,7 +193,6 @@ class CallLoop:
     tables: tuple[AddressTable, ...] = ()
     touched: Mapping[Buffer, bool] = field(default_factory=dict, compare=False)
     sizes: tuple[str, ...] = ()
-    kind: str = "CallLoop"
 
 
 @dataclass(frozen=True)
@@ -201,12 +205,11 @@ class AddressTable:
 
 
 @dataclass(frozen=True)
-class CallBranch:
+class CallBranch(CallLine):
     """Calls of which one part runs."""
 
     condition: str
     parts: tuple[tuple[CallLine, ...], tuple[CallLine, ...]]
-    kind: str = "CallBranch"
 
 
 @dataclass(frozen=True)
@@ -220,16 +223,12 @@ class LayerParameter:
 
 
 @dataclass(frozen=True)
-class CallLayer:
+class CallLayer(CallLine):
     """A call of the function that has the calls of one layer."""
 
     name: str
     parameters: tuple[LayerParameter, ...]
     lines: tuple[CallLine, ...]
-    kind: str = "CallLayer"
-
-
-CallLine = Call | CallGroup | CallProduct | CallLoop | CallBranch | CallLayer
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from catgrad.loops.passes.parametric import parametric
 from catgrad.loops.printing.calls import (
     AddressTable,
     Call,
+    CallAdd,
     CallBranch,
     CallGroup,
     CallLine,
@@ -239,7 +240,7 @@ class FunctionPrinter:
         if kernel in self._tables:
             table, group = self._tables[kernel]
             own = group.own(arguments)
-            return Call(table, own, text.checks, text.scratch, text.per_thread, launch, "CallAdd")
+            return CallAdd(table, own, text.checks, text.scratch, text.per_thread, launch)
         return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, launch)
 
     def _group(self, step: Group, around: Mapping[Variable, str]) -> CallGroup:

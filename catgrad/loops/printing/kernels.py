@@ -117,6 +117,21 @@ class Around:
         return replace(self, declared={*self.declared})
 
 
+STATEMENTS: Mapping[type[Statement], Callable[[Expressions, Any, Around], Line]] = {
+    Sort: lambda here, s, around: sorting(here, s),
+    Barrier: lambda here, s, around: Wait(around.team, s.pending),
+    Commit: lambda here, s, around: EndOfCopies(),
+    ReduceLanes: lambda here, s, around: CombinedLanes(
+        s.buffer.type.dtype, here.element(s.buffer, s.indices), here.text(s.scalar), s.op.macro
+    ),
+    Combine: lambda here, s, around: Combined(
+        s.buffer.type.dtype, here.name_of(s.buffer), s.op.macro, around.team, around.threads
+    ),
+    Check: lambda here, s, around: Require(here.text(s.scalar), here.size(s.size)),
+}
+"""Prints statements of these kinds, which change nothing but elements, as one line."""
+
+
 class KernelPrinter:
     """Print one kernel as the machine finishes it."""
 
@@ -432,20 +447,8 @@ class KernelPrinter:
             self.per_thread |= around.in_parallel
             packed = self.plan.packed[self.interface.kernel]
             return [matrix_product(self.expressions, s, packed, around.in_parallel)]
-        if isinstance(s, Sort):
-            return [sorting(self.expressions, s)]
-        if isinstance(s, Barrier):
-            return [Wait(around.team, s.pending)]
-        if isinstance(s, Commit):
-            return [EndOfCopies()]
-        if isinstance(s, ReduceLanes):
-            target, text = self.expressions.element(s.buffer, s.indices), self.expressions.text(s.scalar)
-            return [CombinedLanes(s.buffer.type.dtype, target, text, s.op.macro)]
-        if isinstance(s, Combine):
-            dtype, name = s.buffer.type.dtype, self._name(s.buffer)
-            return [Combined(dtype, name, s.op.macro, around.team, around.threads)]
-        if isinstance(s, Check):
-            return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
+        if line := STATEMENTS.get(type(s)):
+            return [line(self.expressions, s, around)]
         assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
         if isinstance(s, Let) and isinstance(s.scalar, Load):
             source = s.scalar.buffer

@@ -1,4 +1,4 @@
-"""Lines of kernels as data: each kind has a macro of the same name in the template."""
+"""Lines of kernels as data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from catgrad.types import Dtype
 
 NestedAxes = tuple[tuple[Text, Text], ...]
 """Sizes and strides of the axes of an array that are one axis of a product, the outermost first."""
+
+
+class Line:
+    """A line, perhaps with others in it, which the macro with the name of its class prints."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the macro."""
+        return type(self).__name__
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class Reduction:
 
 
 @dataclass(frozen=True)
-class For:
+class For(Line):
     """A loop of lines; a vectorised one reduces to registers."""
 
     variable: str
@@ -35,28 +44,25 @@ class For:
     axis: Axis = Axis.SERIAL
     reductions: tuple[Reduction, ...] = ()
     step: int = 1
-    kind: str = "For"
 
 
 @dataclass(frozen=True)
-class Greatest:
+class Greatest(Line):
     """The magnitude of an argument, in a register, as the new `farthest` if it is greater."""
 
     name: str
     argument: str
     farthest: str
-    kind: str = "Greatest"
 
 
 @dataclass(frozen=True)
-class Versions:
+class Versions(Line):
     """A loop, or the one that is `near` if no argument is far from 0; a check finds the farthest."""
 
     farthest: str
     check: tuple[Line, ...]
     loop: For
     near: For
-    kind: str = "Versions"
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class Threads:
+class Threads(Line):
     """Lines for a `count` of iterations, which a grid, or the `threads` of a team, runs at once.
 
     The `number` of an iteration is a variable, or else variables are its `digits`. Of a grid, the lines may
@@ -86,20 +92,18 @@ class Threads:
     first: int = 0
     end: int | None = None
     block: bool = False
-    kind: str = "Threads"
 
 
 @dataclass(frozen=True)
-class Numbered:
+class Numbered(Line):
     """Variables that are the digits of the number of a thread in its team."""
 
     digits: tuple[Digit, ...]
     team: Axis
-    kind: str = "Numbered"
 
 
 @dataclass(frozen=True)
-class CallEntry:
+class CallEntry(Line):
     """A block of a grouped kernel as a call of its function, some of whose arguments are those of its entry.
 
     Each argument has its name, whether it is common to all entries, and whether it is an aligned array.
@@ -109,11 +113,10 @@ class CallEntry:
     takes_block: bool
     arguments: tuple[tuple[str, bool, bool], ...]
     is_wide: bool
-    kind: str = "CallEntry"
 
 
 @dataclass(frozen=True)
-class CallPart:
+class CallPart(Line):
     """The blocks of a grid from `first` to `end`, without it, or to the last, as a call of a function.
 
     The function may take the number of the block among these.
@@ -124,20 +127,18 @@ class CallPart:
     first: int
     end: int | None
     arguments: tuple[str, ...]
-    kind: str = "CallPart"
 
 
 @dataclass(frozen=True)
-class When:
+class When(Line):
     """Lines that run where conditions hold: index, size, and which sides are tested."""
 
     conditions: tuple[tuple[Text, Text, bool, bool], ...]
     lines: tuple[Line, ...]
-    kind: str = "When"
 
 
 @dataclass(frozen=True)
-class Combined:
+class Combined(Line):
     """A register that gets the combination of its values in all threads of a team."""
 
     dtype: Dtype
@@ -145,7 +146,6 @@ class Combined:
     op: str
     team: Axis
     threads: int
-    kind: str = "Combined"
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class OuterProducts:
+class OuterProducts(Line):
     """Outer products of a tile's rows and another's columns, for each of the terms, added to registers."""
 
     terms: int
@@ -167,18 +167,16 @@ class OuterProducts:
     sums: str
     left: Places
     right: Places
-    kind: str = "OuterProducts"
 
 
 @dataclass(frozen=True)
-class CombinedLanes:
+class CombinedLanes(Line):
     """A register that gets the combination of an element of registers over the four threads of a row."""
 
     dtype: Dtype
     target: str
     expression: str
     op: str
-    kind: str = "CombinedLanes"
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class TileProduct:
+class TileProduct(Line):
     """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
     of so many fragments.
     """
@@ -201,11 +199,10 @@ class TileProduct:
     right: Tile
     rows: int
     columns: int
-    kind: str = "TileProduct"
 
 
 @dataclass(frozen=True)
-class RowProduct:
+class RowProduct(Line):
     """A product added to the registers of warps side by side along its rows, which go through all columns.
 
     The left factor is a tile in shared memory, or registers like those of the sums, `in_registers`.
@@ -219,7 +216,6 @@ class RowProduct:
     columns: int
     terms: int
     in_registers: bool
-    kind: str = "RowProduct"
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class WarpgroupProduct:
+class WarpgroupProduct(Line):
     """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block."""
 
     dtype: Dtype
@@ -241,20 +237,18 @@ class WarpgroupProduct:
     left: Operand
     right: Operand
     terms: Text
-    kind: str = "WarpgroupProduct"
 
 
 @dataclass(frozen=True)
-class Either:
+class Either(Line):
     """A product of warp groups, or lines for GPUs without them."""
 
     product: Line
     lines: tuple[Line, ...]
-    kind: str = "Either"
 
 
 @dataclass(frozen=True)
-class AsynchronousCopy:
+class AsynchronousCopy(Line):
     """Neighbouring elements that are copied to shared memory, or zeros unless the conditions hold.
 
     The first one has a place `within` a size, beyond which others are zeros too.
@@ -266,38 +260,33 @@ class AsynchronousCopy:
     source: str
     conditions: tuple[tuple[Text, Text, bool, bool], ...]
     within: tuple[Text, Text] | None = None
-    kind: str = "AsynchronousCopy"
 
 
 @dataclass(frozen=True)
-class EndOfCopies:
+class EndOfCopies(Line):
     """The end of a group of asynchronous copies."""
 
-    kind: str = "EndOfCopies"
-
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(Line):
     """A barrier for the threads of a team; before, each waits for all but `pending` groups of its copies."""
 
     team: Axis
     pending: int | None = None
-    kind: str = "Wait"
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(Line):
     """A register and its first value; one that is not assigned again is constant."""
 
     dtype: Dtype
     name: str
     expression: str
     changes: bool = False
-    kind: str = "Local"
 
 
 @dataclass(frozen=True)
-class LocalArray:
+class LocalArray(Line):
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
     In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first. One that `is_shared`
@@ -312,11 +301,10 @@ class LocalArray:
     is_zero: bool = False
     is_shared: bool = False
     teams: int = 1
-    kind: str = "LocalArray"
 
 
 @dataclass(frozen=True)
-class Assign:
+class Assign(Line):
     """A new value of a register or an element; `update` names the operation that combines it with the old.
 
     In a vectorised loop that reduces to it, there is its `reduction`; elsewhere `combined` is the operation
@@ -332,22 +320,20 @@ class Assign:
     reduction: Reduction | None = None
     combined: str = ""
     is_stored: bool = False
-    kind: str = "Assign"
 
 
 @dataclass(frozen=True)
-class Copy:
+class Copy(Line):
     """A copy of contiguous elements to contiguous elements."""
 
     dtype: Dtype
     target: str
     source: str
     length: Text
-    kind: str = "Copy"
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Line):
     """A matrix product, perhaps in a `parallel` loop: m, n and k, and the address of each operand.
 
     Addresses of factors are followed by their two axes, each as sizes and strides of nested axes, the
@@ -364,7 +350,6 @@ class Product:
     offset: Text
     parallel: bool = False
     packed: str = ""
-    kind: str = "Product"
 
     @property
     def is_nested(self) -> bool:
@@ -373,7 +358,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Sorting:
+class Sorting(Line):
     """An argsort: the addresses of the keys and of the positions, and their strides."""
 
     dtype: Dtype
@@ -381,42 +366,11 @@ class Sorting:
     keys: tuple[str, str]
     places: tuple[str, str]
     descending: bool
-    kind: str = "Sorting"
 
 
 @dataclass(frozen=True)
-class Require:
+class Require(Line):
     """A bounds check: the kernel ends unless 0 ≤ expression < size."""
 
     expression: str
     size: str
-    kind: str = "Require"
-
-
-Line = (
-    For
-    | Greatest
-    | Versions
-    | Threads
-    | Numbered
-    | CallEntry
-    | CallPart
-    | When
-    | Combined
-    | OuterProducts
-    | TileProduct
-    | RowProduct
-    | CombinedLanes
-    | WarpgroupProduct
-    | Either
-    | AsynchronousCopy
-    | EndOfCopies
-    | Wait
-    | Local
-    | LocalArray
-    | Assign
-    | Copy
-    | Product
-    | Sorting
-    | Require
-)
