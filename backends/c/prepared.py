@@ -12,8 +12,7 @@ from catgrad.programs.program import Function, Program
 
 from ..host.learner import LibraryLearner, single
 from ..host.tables import Table
-from .bound import BoundFunction
-from .harness import LibraryFunction
+from .harness import BoundFunction, LibraryFunction
 from .library import SharedLibrary, aligned_bytes, struct
 from .prepare import PREDICT_PREPARED, prepared_name
 

@@ -14,8 +14,7 @@ from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
-from ..c.bound import BoundFunction
-from ..c.harness import LibraryFunction
+from ..c.harness import BoundFunction, LibraryFunction
 from ..c.library import SharedLibrary, address, struct
 from ..c.plans import Plan
 from ..host.tables import Table

@@ -80,23 +80,23 @@ def emit_by_default(
             f"it is {task!r}",
             'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
         )
-    given, rolls = layered(task), roll and backend.has(Stack(1))
-    if rolls:
-        task = given
-    if backend.runtime_learning_rate and isinstance(task, Task):
-        task = replace(task, runtime_learning_rate=True)
-    return _emitted(given, backend.fit(backend, task), backend, rolls, default, functions)
+    return _emitted(task, backend, default, functions, roll, backend.runtime_learning_rate)
 
 
 def _emitted(
-    given: Model,
-    fitted: Model,
+    model: Model,
     backend: Backend,
-    rolls: bool,
     default: Sequence[str],
     functions: Iterable[str] | None = None,
+    roll: bool = True,
+    runtime_learning_rate: bool = False,
 ) -> Artifact:
     """Emit a model as it is changed for a target, with the hash of the model that the user gave."""
+    given, rolls = layered(model), roll and backend.has(Stack(1))
+    task = given if rolls else model
+    if runtime_learning_rate and isinstance(task, Task):
+        task = replace(task, runtime_learning_rate=True)
+    fitted = backend.fit(backend, task)
     with _collector_paused():
         terms = terms_of(given)
         variants: frozenset[str] = frozenset()
@@ -159,12 +159,9 @@ def compile_model(
     UnsupportedOp if the target lacks an operation.
     """
     backend = get_backend(target).configured(**options)
-    rolls = backend.has(Stack(1))
     task = Task(model, optimiser, loss, name, labels)
-    fitted = backend.fit(backend, layered(task) if rolls else task)
-    # A learning rate is in the state only if the task says so.
-    artifact = _emitted(layered(task), fitted, backend, rolls, COMPILED)
-    types = tuple(slot.type for slot in fitted.parameters)
+    artifact = _emitted(task, backend, COMPILED)  # a learning rate is in the state only if the task says so
+    types = tuple(slot.type for slot in task.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 
 

@@ -65,11 +65,6 @@ def program(
     return lowered(terms_of(task, entries), has, task.rolls)
 
 
-def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:
-    """Lower all functions, and those that compute initial values."""
-    return lowered(terms_of(functions), has)
-
-
 def lowered(terms: Terms, has: Callable[[Op], bool] = lambda op: True, rolls: bool = False) -> Program:
     """Lower terms, and those from a seed to the initial values of the tables that they take.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catgrad import Dim, Functions, NdArrayType, Task, build, layers, mse, sgd
-from catgrad.learn.entries import functions_program, program
+from catgrad.learn.entries import lowered, program, terms_of
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.signatures import SIGNATURES
 from tests.models import TASKS
@@ -35,7 +35,7 @@ PROGRAMS = {
     **{name: lambda make=make: program(make(), entries=tuple(SIGNATURES)) for name, make in TASKS.items()},
     "remembering": lambda: program(remembering(), entries=tuple(SIGNATURES)),
     "updating": lambda: program(updating(), entries=tuple(SIGNATURES)),
-    "functions": lambda: functions_program(Functions({"f": updating().model})),
+    "functions": lambda: lowered(terms_of(Functions({"f": updating().model}))),
 }
 
 
