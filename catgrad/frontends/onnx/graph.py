@@ -13,14 +13,12 @@ from catgrad.errors import CatgradError, OptionError, UnsupportedOp
 from catgrad.frontends.onnx import sizes
 from catgrad.frontends.onnx.operators.operands import dtype_of_array, require_constant
 from catgrad.frontends.onnx.registry import DO, RULES, Rule, require
+from catgrad.frontends.translation import REFUSED, raise_refusals
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
 from catgrad.terms.op import BUILDER, scope
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
-
-REFUSED = object()
-"""The value of an operator that cannot be translated, and of those that read it."""
 
 UNKNOWN = "an operator must be supported by the front end"
 
@@ -65,19 +63,8 @@ class Walk:
 
     def raise_refusals(self) -> None:
         """Raise the only refusal, or one that lists all."""
-        if len(self.refusals) == 1:
-            raise self.refusals[0] from None
-        if self.refusals:
-            listed = dict.fromkeys(
-                f"{e.subject} in {e.where or 'the graph'}"
-                + ("" if e.must == UNKNOWN else f" ({e.must}, but {e.found})")
-                for e in self.refusals
-            )
-            raise UnsupportedOp(
-                "the front end must support all operators of a model",
-                f"it lacks {len(listed)}: {'; '.join(listed)}",
-                DO,
-            )
+        must = "the front end must support all operators of a model"
+        raise_refusals(self.refusals, UNKNOWN, must, "the graph", DO)
 
     def _translated(self, node: Any, values: MutableMapping[str, Any]) -> Any:
         """Apply one operator, or note why it cannot be translated."""

@@ -15,6 +15,7 @@ from catgrad.frontends.torch.aten.operands import type_of_parts
 from catgrad.frontends.torch.aten.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.aten.short_integers import check_operands, operand, wrapped
 from catgrad.frontends.torch.registry import DO, function_for, require, translation
+from catgrad.frontends.translation import REFUSED, raise_refusals
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
@@ -27,9 +28,6 @@ UNKNOWN = "an operation must be supported by the front end"
 
 READS = ("aten.item.default", "aten._local_scalar_dense.default")
 """Operations that return an element as a number of Python."""
-
-REFUSED = object()
-"""The value of an operation that cannot be translated, and of those that read it."""
 
 TOKEN = object()
 """The value by which operations with effects are in order."""
@@ -92,21 +90,8 @@ class Walk:
 
     def _raise_refusals(self) -> None:
         """Raise the only refusal, or one that lists all."""
-        if len(self.refusals) == 1:
-            raise self.refusals[0] from None
-        if self.refusals:
-            listed = dict.fromkeys(
-                f"{error.subject} in {error.where or 'the module'}"
-                + ("" if error.must == UNKNOWN else f" ({error.must}, but {error.found})")
-                for error in self.refusals
-            )
-            must, found = (
-                "the front end must support all operations of a module",
-                f"it lacks {len(listed)}: {'; '.join(listed)}",
-            )
-            if any(isinstance(error, FixedSize) for error in self.refusals):
-                raise FixedSize(must, found)
-            raise UnsupportedOp(must, found, DO)
+        must = "the front end must support all operations of a module"
+        raise_refusals(self.refusals, UNKNOWN, must, "the module", DO)
 
     def _call(self, node: Any, values: dict[Any, Any]) -> Any:
         """Apply one operation. Raises: UnsupportedOp if the front end has no translation"""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operators.operands import axis_of, full, spread
+from catgrad.frontends.onnx.operators.operands import axis_of, full
 from catgrad.frontends.onnx.registry import onnx
+from catgrad.frontends.translation import spread
 
 onnx("Relu", since=(13, 14))(lambda x: ops.relu(x))
 onnx("Sigmoid", since=13)(lambda x: ops.sigmoid(x))

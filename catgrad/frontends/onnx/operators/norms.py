@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operators.operands import along, axis_of, spread
+from catgrad.frontends.onnx.operators.operands import along, axis_of
 from catgrad.frontends.onnx.operators.reductions import reduced
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.translation import spread
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant

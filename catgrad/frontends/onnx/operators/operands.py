@@ -13,6 +13,7 @@ from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.frontends.onnx.registry import require
+from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape, normalised, shape_text
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
@@ -68,14 +69,6 @@ def common_shape(*shapes: Shape) -> Shape:
             )
         result.append(sizes[0])
     return tuple(reversed(result))
-
-
-def spread(x: Any, shape: Shape) -> Any:
-    """Broadcast x to this shape: new leading axes, and axes of size 1."""
-    offset = len(shape) - x.type.rank
-    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
-    new = [*range(offset), *(offset + axis for axis in ones)]
-    return ops.broadcast(ops.squeeze(x, ones), shape, new) if new else x
 
 
 def together(*operands: Any) -> list[Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operators.operands import spread
 from catgrad.frontends.onnx.registry import TRAINING, onnx, require
+from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant
 
 Update = Callable[..., tuple[Any, ...]]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.onnx.operators.operands import common_shape, spread
+from catgrad.frontends.onnx.operators.operands import common_shape
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 
 onnx("Det", since=(11, 22))(lambda x: ops.determinant(x))

@@ -10,8 +10,8 @@ import numpy as np
 
 from catgrad import ops
 from catgrad.dims import Size
-from catgrad.frontends.onnx.operators.operands import spread
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.translation import spread
 from catgrad.learn.layers.recurrent import until_end
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType

@@ -18,9 +18,9 @@ from catgrad.frontends.onnx.operators.operands import (
     numbers_in,
     require_constant,
     sizes_array,
-    spread,
 )
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType

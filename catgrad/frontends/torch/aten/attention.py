@@ -7,9 +7,10 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import matmul
-from catgrad.frontends.torch.aten.operands import common_shape, spread
+from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.aten.randomness import dropped
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.attention import shared_heads
 from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.structural import Constant

@@ -12,8 +12,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.convolutions import convolution
 from catgrad.frontends.torch.aten.normalisation import batch_norm, batch_norm_of_batch
-from catgrad.frontends.torch.aten.operands import spread
 from catgrad.frontends.torch.registry import aten, real
+from catgrad.frontends.translation import spread
 
 
 def _pulled(function: Callable[..., Any], arguments: Sequence[Any], cotangent: Any) -> list[Any]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import at, common_shape, promoted, spread, together
+from catgrad.frontends.torch.aten.operands import at, common_shape, promoted, together
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad.frontends.torch.aten.operands import common_shape, spread
+from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 
 

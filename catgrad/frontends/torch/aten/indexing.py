@@ -8,9 +8,10 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Size
-from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, spread
+from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.translation import spread
 from catgrad.terms.structural import stop_gradient
 from catgrad.types import Dtype
 

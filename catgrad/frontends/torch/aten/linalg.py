@@ -6,8 +6,9 @@ from math import factorial, nan
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import common_shape, spread
+from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.linalg import Cholesky, Determinant, LogDeterminant, Solve, SolveTriangular, inverse, matmul
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import spread
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
 from catgrad.terms.structural import Assume, Constant, stop_gradient
 from catgrad.types import NdArrayType

@@ -11,6 +11,8 @@ from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
 from catgrad.frontends.torch.aten.short_integers import LEAST, stored_dtype
+from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -96,14 +98,6 @@ def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
     return spread(ops.cast(x, dtype), shape)
 
 
-def spread(x: Any, shape: Shape) -> Any:
-    """Broadcast x to this shape: new leading axes, and axes of size 1."""
-    offset = len(shape) - x.type.rank
-    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
-    new = [*range(offset), *(offset + axis for axis in ones)]
-    return ops.broadcast(ops.squeeze(x, ones), shape, new) if new else x
-
-
 def common_shape(*shapes: Shape) -> Shape:
     """Return the common shape of a broadcast, which torch.export has checked."""
     columns = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
@@ -113,6 +107,11 @@ def common_shape(*shapes: Shape) -> Shape:
 def as_floating(x: Any) -> Any:
     """Cast x to PyTorch's default dtype unless it is floating-point already."""
     return x if x.dtype.is_floating else ops.cast(x, default_float())
+
+
+def of_floating(name: str, function: Callable[[Any], Any]) -> None:
+    """Register a function of floating-point numbers, as which it gets others."""
+    aten(f"{name}.default")(lambda x: function(as_floating(x)))
 
 
 def axes_of(x: Any, dims: Any) -> tuple[int, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import axes_of, common_shape, spread, together
+from catgrad.frontends.torch.aten.operands import axes_of, common_shape, together
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 
 

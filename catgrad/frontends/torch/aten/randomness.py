@@ -6,8 +6,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.creation import _dtype, full
-from catgrad.frontends.torch.aten.operands import spread
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.random import Dropout, random_normal, random_uniform, stream_of
 from catgrad.ops.shape import Shape
 from catgrad.terms.op import qualified

@@ -8,9 +8,10 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim
 from catgrad.frontends.torch.aten.images import Numbers, each
-from catgrad.frontends.torch.aten.operands import at, axes_of, spread
+from catgrad.frontends.torch.aten.operands import at, axes_of
 from catgrad.frontends.torch.aten.parts import along, place_of
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 from catgrad.ops.window import Fold
 
 

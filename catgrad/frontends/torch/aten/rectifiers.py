@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import spread
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.indexing import number_of_place
-from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, moved, spread
+from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, moved
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype

@@ -7,8 +7,9 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim
 from catgrad.errors import FixedSize
-from catgrad.frontends.torch.aten.operands import axes_of, spread
+from catgrad.frontends.torch.aten.operands import axes_of
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.translation import spread
 
 
 @aten("view.default", "_unsafe_view.default")

@@ -7,7 +7,7 @@ from math import log, pi
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import as_floating
+from catgrad.frontends.torch.aten.operands import as_floating, of_floating
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import zeros_like
 
@@ -21,12 +21,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _register(name: str, function: Callable[[Any], Any]) -> None:
-    aten(f"{name}.default")(lambda x: function(as_floating(x)))
-
-
 for _name, _function in FUNCTIONS.items():
-    _register(_name, _function)
+    of_floating(_name, _function)
 
 
 @aten("polygamma.default")

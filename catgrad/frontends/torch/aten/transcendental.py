@@ -7,7 +7,7 @@ from math import inf, log, pi
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import as_floating, default_float, promoted, together
+from catgrad.frontends.torch.aten.operands import as_floating, default_float, of_floating, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.trigonometric import common_scale
 from catgrad.terms.structural import Constant, zeros_like
@@ -29,12 +29,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _register(name: str, function: Callable[[Any], Any]) -> None:
-    aten(f"{name}.default")(lambda x: function(as_floating(x)))
-
-
 for _name, _function in FUNCTIONS.items():
-    _register(_name, _function)
+    of_floating(_name, _function)
 
 
 aten("square.default")(lambda x: x * x)

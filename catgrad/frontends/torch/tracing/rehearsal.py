@@ -55,95 +55,99 @@ def check_repeatable(module: Any, inputs: Sequence[Any]) -> None:
         raise UnsupportedOp(MUST, "the second call computes something else", DO, where=hashes.others[0])
 
 
-def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Any]:
+def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Hashes]:
     """Return a function that calls a module on fake tensors, as far as it runs, and the hashes of calls."""
     import torch
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
     leaves = torch.utils._pytree.tree_leaves
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     arrays = {name: fake.from_tensor(tensor) for name, tensor in held.items()}
     given = torch.utils._pytree.tree_map(fake.from_tensor, tuple(inputs))
-    hashes = _hashes(torch)()
+    hashes = Hashes()
+
+    class Mode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not annotated here
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return hashes.call(function, args, kwargs or {})
 
     def call() -> None:
         hashes.begin({**arrays, **dict(enumerate(leaves(given)))})
         with suppress(Exception):  # the export has succeeded, so this is a limit of fake tensors
-            with fake, hashes:
+            with fake, Mode():
                 results = torch.func.functional_call(module, arrays, given)
             hashes.end(leaves(results))
 
     return call, hashes
 
 
-def _hashes(torch: Any) -> Any:
-    from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+class Hashes:
+    """The hashes of all arrays of calls; `variable` ones depend on inputs, parameters or buffers.
 
-    leaves = torch.utils._pytree.tree_leaves
+    `first` are those of the first call, and `others` the places where a later call has others.
+    """
 
-    class Hashes(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not annotated here
-        """The hashes of all arrays of calls; `variable` ones depend on inputs, parameters or buffers.
+    def __init__(self) -> None:
+        self.hashes: dict[int, str] = {}
+        self.kept: list[Any] = []  # so that no two arrays have the same id
+        self.variable: set[int] = set()
+        self.found: set[str] = set()
+        self.results: list[str] = []
+        self.first: tuple[set[str], list[str]] | None = None
+        self.others: list[str] = []
 
-        `first` are those of the first call, and `others` the places where a later call has others.
-        """
+    def begin(self, arrays: dict[Any, Any]) -> None:
+        """Begin a call with these inputs, parameters and buffers."""
+        self.found, self.results = set(), []
+        for name, array in arrays.items():
+            self._keep(array, f"array {name}", True)
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.hashes: dict[int, str] = {}
-            self.kept: list[Any] = []  # so that no two arrays have the same id
-            self.variable: set[int] = set()
-            self.found: set[str] = set()
-            self.results: list[str] = []
-            self.first: tuple[set[str], list[str]] | None = None
-            self.others: list[str] = []
+    def end(self, outputs: Sequence[Any]) -> None:
+        """End a call with these outputs."""
+        self.results += map(self._described, outputs)
+        self.first = self.first or (self.found, self.results)
+        self.others += [""] * (self.first[1] != self.results)
 
-        def begin(self, arrays: dict[Any, Any]) -> None:
-            """Begin a call with these inputs, parameters and buffers."""
-            self.found, self.results = set(), []
-            for name, array in arrays.items():
-                self._keep(array, f"array {name}", True)
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an operation, whose hash is that of its name and of all that it reads."""
+        import torch
 
-        def end(self, outputs: Sequence[Any]) -> None:
-            """End a call with these outputs."""
-            self.results += map(self._described, outputs)
-            self.first = self.first or (self.found, self.results)
-            self.others += [""] * (self.first[1] != self.results)
+        leaves = torch.utils._pytree.tree_leaves
+        read = leaves((args, kwargs))
+        text = " ".join([str(function), *map(self._described, read)])
+        found = blake2b(text.encode(), digest_size=16).hexdigest()
+        is_variable = any(id(x) in self.variable for x in read)
+        if is_variable:
+            self.found.add(found)
+            self.results += [found] * function._schema.is_mutable
+            if self.first is not None and found not in self.first[0]:
+                self.others.append(current_place())
+        results = function(*args, **kwargs)
+        for k, result in enumerate(leaves(results)):
+            if isinstance(result, torch.Tensor):  # all others are themselves
+                self._keep(result, f"{found}.{k}", is_variable)
+        return results
 
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            read = leaves((args, kwargs))
-            text = " ".join([str(function), *map(self._described, read)])
-            found = blake2b(text.encode(), digest_size=16).hexdigest()
-            is_variable = any(id(x) in self.variable for x in read)
-            if is_variable:
-                self.found.add(found)
-                self.results += [found] * function._schema.is_mutable
-                if self.first is not None and found not in self.first[0]:
-                    self.others.append(current_place())
-            results = function(*args, **(kwargs or {}))
-            for k, result in enumerate(leaves(results)):
-                if isinstance(result, torch.Tensor):  # all others are themselves
-                    self._keep(result, f"{found}.{k}", is_variable)
-            return results
+    def _keep(self, array: Any, found: str, is_variable: bool) -> None:
+        self.kept.append(array)
+        self.hashes[id(array)] = found
+        self.variable.update([id(array)] * is_variable)
 
-        def _keep(self, array: Any, found: str, is_variable: bool) -> None:
-            self.kept.append(array)
-            self.hashes[id(array)] = found
-            self.variable.update([id(array)] * is_variable)
+    def _described(self, value: Any) -> str:
+        import torch
+        from torch.utils._python_dispatch import _disable_current_modes
 
-        def _described(self, value: Any) -> str:
-            if id(value) in self.hashes:
-                return self.hashes[id(value)]
-            if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return "symbol"
-            if not isinstance(value, torch.Tensor):
-                return "generator" if isinstance(value, torch.Generator) else repr(value)
-            is_data = type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
-            elements = b""
-            if is_data and value.nbytes <= MAX_BYTES:
-                with _disable_current_modes():
-                    elements = value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-            return f"{value.dtype} {value.shape} {blake2b(elements).hexdigest()}"
-
-    return Hashes
+        if id(value) in self.hashes:
+            return self.hashes[id(value)]
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return "symbol"
+        if not isinstance(value, torch.Tensor):
+            return "generator" if isinstance(value, torch.Generator) else repr(value)
+        is_data = type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
+        elements = b""
+        if is_data and value.nbytes <= MAX_BYTES:
+            with _disable_current_modes():
+                elements = value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        return f"{value.dtype} {value.shape} {blake2b(elements).hexdigest()}"
