@@ -42,21 +42,21 @@ WORD = 4
 
 
 @dataclass(frozen=True)
-class GuardedCall(Call):
+class GuardedCall(Call, kind="Call"):
     """A launch, and the number of the word that tells it to skip its work."""
 
     guard: int = 0
 
 
 @dataclass(frozen=True)
-class GuardedGroup(CallGroup):
+class GuardedGroup(CallGroup, kind="CallGroup"):
     """A grouped launch, and the number of the word that tells it to skip its work."""
 
     guard: int = 0
 
 
 @dataclass(frozen=True)
-class GuardedBranch(CallBranch):
+class GuardedBranch(CallBranch, kind="CallBranch"):
     """Parts that are both launched; a kernel sets the word of one of them, the `first` or the next."""
 
     guard: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.printing.dialect import Text
@@ -13,12 +14,12 @@ NestedAxes = tuple[tuple[Text, Text], ...]
 
 
 class Line:
-    """A line, perhaps with others in it, which the macro with the name of its class prints."""
+    """A line, perhaps with others in it, which a macro prints: that with the name of its class, or `kind`."""
 
-    @property
-    def kind(self) -> str:
-        """The name of the macro."""
-        return type(self).__name__
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        cls.kind = kind or cls.__name__
 
 
 @dataclass(frozen=True)
