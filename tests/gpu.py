@@ -124,13 +124,13 @@ class Teams(Interpreter):
             self.readers, self.writers = {}, {}
         super().statement(s)
 
-    def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
+    def touch(self, array: Buffer, indices: Sequence[Index], place: Any, kind: str) -> None:
         """Record an access. Raises: AssertionError if another thread touched what is written."""
-        super().touch(array, indices, kind)
+        super().touch(array, indices, place, kind)
         if not self.size_of_team or array.space in (Space.REGISTER, Space.LOCAL, Space.LITERAL):
             return
         team = tuple(self.values[v] for v in self.team)
-        for at in np.ravel(self.place(array, indices)).tolist():
+        for at in np.ravel(place).tolist():
             element = array.home, at, self.team[-1], team
             others = self.writers.get(element, set())
             if kind == "written":

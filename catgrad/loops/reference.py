@@ -13,7 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel, verify
-from catgrad.loops.ir.index import Either, Index, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
     Barrier,
@@ -37,6 +37,7 @@ from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.ops.random import Draw
 from catgrad.ops.sort import ArgSort
 from catgrad.programs.program import bind_symbols
+from catgrad.terms.op import Op
 from catgrad.types import Array, Dtype
 
 
@@ -82,7 +83,12 @@ class Interpreter:
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
-        self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
+        self.indices: dict[int, tuple[Index, int, list[tuple[Atom, int]]]] = {}
+        """Indices by their ids, with their constants and terms; they stay alive, so that no others get the ids."""
+        self.places: dict[tuple[int, int], tuple[Any, Index, int]] = {}
+        """Offsets of elements, and sizes of arrays, by the ids of arrays and of indices."""
+        self.operations: dict[int, Op] = {}
+        """Operations at the sizes of this run, by the numbers of scalars."""
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
         scratch = max(map(self.size, plan.scratch_sizes.values()), default=0) if plan else 0
         self.scratch = np.full(scratch, 0xA5, np.uint8)
@@ -194,39 +200,38 @@ class Interpreter:
         parallel = self.parallel[loop]
         if self.random and parallel:
             self.random.shuffle(iterations)
-        around, own = self.touched, {number: Touched() for number in iterations}
+        around, own = self.touched, [Touched() for _ in iterations] if parallel else []
         teams = self.teams
         self.teams = len(around) + 1 if loop.axis.is_concurrent and loop.axis is not Axis.THREAD else teams
         self.is_copying = loop.axis is Axis.COPY
-        for number in iterations:
+        for place, number in enumerate(iterations):
             if loop.axis.has_team:
                 self.copies = [[]]
             self.values[variable] = number
-            self.touched = [*around, own[number]] if parallel else around
+            self.touched = [*around, own[place]] if parallel else around
             if all(map(self.holds, loop.conditions)):
                 self.items(loop.body[:-1] if loop.axis is Axis.EITHER else loop.body)
         self.touched, self.teams, self.is_copying = around, teams, False
-        assert_independent([*own.values()])
+        assert_independent(own)
 
     def holds(self, condition: Bounds) -> bool:
         """Test a condition."""
         i, size = self.index(condition.index), self.size(condition.size)
         return (not condition.below or i >= 0) and (not condition.above or i < size)
 
-    def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
+    def touch(self, array: Buffer, indices: Sequence[Index], place: Any, kind: str) -> None:
         """Record an access of an element; arrays private to a kernel are private to each iteration.
 
         Within a team, so are its shared memory, and the registers of its threads.
         """
         if not self.touched or (self.teams and array.is_register):
             return
-        if array.is_of_kernel:
-            places: Any = [np.ravel(self.index(i)).tolist() for i in indices]
-            elements = {(array, *at) for at in product(*places)}
-        else:
-            place = np.ravel(self.place(array, indices)).tolist()
-            elements = {(array.home, at) for at in place}
-        for touched in self.touched[self.teams if array.is_of_kernel else 0 :]:
+        is_private = array.is_of_kernel
+        owner, places = (array, [*map(self.index, indices)]) if is_private else (array.home, [place])
+        elements = [(owner, *places)]
+        if not all(isinstance(each, int) for each in places):
+            elements = [(owner, *at) for at in product(*(np.ravel(each).tolist() for each in places))]
+        for touched in self.touched[self.teams if is_private else 0 :]:
             getattr(touched, kind).update(elements)
 
     def statement(self, s: Any) -> None:
@@ -291,23 +296,24 @@ class Interpreter:
     def place(self, array: Buffer, indices: Sequence[Index]) -> Any:
         """Compute the offset of an element, and assert that it is within the array."""
         key = id(array), id(indices)
-        if key not in self.places:  # the indices stay alive, so that no others get their id
-            self.places[key] = indices, array.flat(tuple(indices))
-        place = self.index(self.places[key][1])
-        size = self.size(array.size)
+        if key not in self.places:
+            self.places[key] = indices, array.flat(tuple(indices)), self.size(array.size)
+        _, index, size = self.places[key]
+        place = self.index(index)
         if not (0 <= place < size if isinstance(place, int) else np.all((place >= 0) & (place < size))):
             raise AssertionError(f"{array.name} has no element {place}")
         return place
 
     def read(self, array: Buffer, indices: Sequence[Index]) -> Any:
         """Read an element."""
-        self.touch(array, indices, "read")
-        return self.memory_of(array)[self.place(array, indices)]
+        place = self.place(array, indices)
+        self.touch(array, indices, place, "read")
+        return self.memory_of(array)[place]
 
     def write(self, array: Buffer, indices: Sequence[Index], value: Any) -> None:
         """Write an element, or let an asynchronous copy do so."""
-        self.touch(array, indices, "written")
         place, value = self.place(array, indices), np.asarray(value, array.type.dtype.numpy)
+        self.touch(array, indices, place, "written")
         if self.is_copying:
             self.copies[-1].append((array, place, value))
         else:
@@ -315,12 +321,17 @@ class Interpreter:
 
     def index(self, i: Index) -> Any:
         """Evaluate an index."""
-        return self.size(i.constant) + sum(self.atom(atom) * self.size(c) for atom, c in i.terms)
+        if (known := self.indices.get(id(i))) is None:
+            terms = [(atom, self.size(factor)) for atom, factor in i.terms]
+            known = self.indices[id(i)] = i, self.size(i.constant), terms
+        _, total, terms = known
+        for atom, factor in terms:
+            value = self.values[atom] if isinstance(atom, Variable) else self.atom(atom)
+            total = total + value * factor
+        return total
 
     def atom(self, atom: Any) -> Any:
-        """Evaluate an atom of an index."""
-        if isinstance(atom, Variable):
-            return self.values[atom]
+        """Evaluate an atom of an index that is no variable."""
         if isinstance(atom, Read):
             return int(self.scalar(atom.scalar))
         if isinstance(atom, Either):
@@ -352,12 +363,13 @@ class Interpreter:
         return self._computed(scalar, [self.scalar(o, known) for o in scalar.operands])
 
     def _computed(self, scalar: Compute, operands: list[Any]) -> Any:
-        op = scalar.op.substitute(self.sizes)
+        if scalar.number not in self.operations:
+            op = scalar.op.substitute(self.sizes)
+            self.operations[scalar.number] = replace(op, shape=()) if isinstance(op, Draw) else op
+        op = self.operations[scalar.number]
         if isinstance(op, Differs):
             x, y = operands
             value: Any = x != y and (x == x or y == y)
-        elif isinstance(op, Draw):
-            value = replace(op, shape=()).compute(*operands)
         else:
             value = op.compute(*operands)
         return np.asarray(value, scalar.dtype.numpy)[()]

@@ -30,9 +30,9 @@ class Traffic(Teams):
         super().__init__(lowered, arrays)
         self.counts = Counter()
 
-    def touch(self, array, indices, kind):
+    def touch(self, array, indices, place, kind):
         """Count an access."""
-        super().touch(array, indices, kind)
+        super().touch(array, indices, place, kind)
         if not array.is_of_kernel:
             self.counts[array.home, kind] += 1
 

@@ -146,11 +146,16 @@ def test_terms_with_loops_are_equal(model, optimiser):
     assert rolled.parameters == plain.parameters
     assert rolled.state == plain.state
     assert rolled.buffers == plain.buffers
-    for name in ("predict", "loss", "grads", "update", "step"):
+    for name in functions(optimiser, "predict", "loss", "grads", "update", "step"):
         term = rolled.term(name)
         assert loops_in(term)
         arrays = drawn(term)
         close(evaluate(term, *arrays), evaluate(plain.term(name), *arrays))
+
+
+def functions(optimiser: str, *names: str) -> tuple[str, ...]:
+    """Leave out functions that every optimiser has alike, but for one of them."""
+    return tuple(name for name in names if optimiser == "sgd" or name in ("update", "step"))
 
 
 def has(op) -> bool:
@@ -167,11 +172,12 @@ def lowered(task: Task, name: str, machine):
 @pytest.mark.parametrize("model", MODELS)
 def test_kernels_of_loops_are_correct_within_the_memory_plan(model, optimiser):
     task = replace(task_of(MODELS[model](3), optimiser), rolls=True)
-    for name in ("predict", "step"):
+    for name in functions(optimiser, "predict", "step"):
         arrays = drawn(task.term(name))
+        wanted = evaluate(task.term(name), *arrays)
         for machine in (SCALARS, VECTORS):
             found = lowered(task, name, machine)
-            close(run(found, *arrays, plan=planned(found)), evaluate(task.term(name), *arrays))
+            close(run(found, *arrays, plan=planned(found)), wanted)
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
