@@ -25,6 +25,10 @@ settings.load_profile("default")
 # the tests that ran before it in the process.
 providers._get_local_constants = lambda: providers._local_constants
 
+# Processes of tests import the same modules: these are compiled once, also where Python is told not to.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Tests of the target jax compile thousands of functions that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 

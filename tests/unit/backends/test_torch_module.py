@@ -16,7 +16,7 @@ from catgrad.errors import DtypeError, OptionError, ShapeError, UnknownName
 from catgrad.terms.structural import Constant
 from tests.conformance.test_torch_module import stateful
 from tests.models import mlp, two_inputs
-from tests.unit.cli.test_commands import run
+from tests.unit.command import run
 
 torch = pytest.importorskip("torch", reason="PyTorch, on which the emitted file runs, is not installed")
 

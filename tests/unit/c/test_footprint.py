@@ -11,7 +11,7 @@ from catgrad.tools import Executable
 from examples import digits
 from examples.microcontroller import program
 from tests.models import mlp
-from tests.unit.cli.test_commands import run
+from tests.unit.command import run
 
 CROSS = [cross.gcc(), cross.zig()]
 REPORT = "net.c:3:5:leaf\t8\tstatic\nnet.c:9:6:deep.constprop\t100\tstatic\nnet.c:20:3:net_step\t24\tstatic\n"

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from catgrad.backends.scratch.machine.projects import missing, validate
@@ -20,15 +19,7 @@ from catgrad.formats import safetensors
 from tests.models import BATCH, INPUT, OUTPUT, mlp
 from tests.targets import LONG, on
 from tests.unit.c.build import NEEDS_C
-
-ROOT = Path(__file__).parents[3]
-
-
-def run(*arguments: str, module: str = "catgrad.cli", flags: tuple[str, ...] = (), **environment: str):
-    return subprocess.run(
-        [sys.executable, *flags, "-m", module, *arguments],
-        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "COLUMNS": "120", **environment},
-    )  # fmt: skip
+from tests.unit.command import ROOT, run
 
 
 def test_targets_and_ops_are_listed():

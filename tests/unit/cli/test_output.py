@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.cli.test_commands import run
+from tests.unit.command import run
 
 
 def said(*arguments, status=0):

@@ -18,7 +18,7 @@ from catgrad.types import Dtype
 from examples import char_gpt, digits
 from tests.models import mlp
 from tests.targets import emit
-from tests.unit.cli.test_commands import run
+from tests.unit.command import run
 
 LABELS = (NdArrayType((Dim("batch"),), Dtype.int64),)
 

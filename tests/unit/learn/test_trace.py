@@ -16,7 +16,7 @@ from catgrad.terms.term import check_functional, edges
 from examples import digits
 from tests.models import mlp
 from tests.targets import emit, on
-from tests.unit.cli.test_commands import run
+from tests.unit.command import run
 
 ROWS = NdArrayType((Dim("n"), 3))
 BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
