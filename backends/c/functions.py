@@ -14,6 +14,7 @@ from catgrad.naming import Namer
 from catgrad.printing.dialect import Text
 from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Function, Program
+from catgrad.types import Dtype
 
 from ..kernels.functions import KernelFunctions
 from ..kernels.signatures import ArrayArgument, Signature
@@ -89,7 +90,8 @@ class CFunctions(KernelFunctions[CFunction]):
         """Print all functions; returns the variables that templates read."""
         context, tables = super().context(), self.structs.tables
         # Both dtypes have the same tiles, so it is enough to time one.
-        dtypes = sorted(helper[-3:] for helper in self.helpers if helper.startswith("gemm_"))
+        floats = (dtype.value for dtype in Dtype if dtype.is_floating)
+        dtypes = sorted(d for d in floats if any(h.startswith("gemm_") and h.endswith(f"_{d}") for h in self.helpers))
         return {
             **context,
             "tables": tables,

@@ -37,13 +37,15 @@ class Packing:
         def bounded(size: Size, most: int) -> int:
             return min(size, most) if isinstance(size, int) else most
 
-        itemsize, groups = product.buffer.type.dtype.itemsize, (product.rows, product.columns, product.depth)
+        itemsize, groups = product.left.dtype.itemsize, (product.rows, product.columns, product.depth)
         height, width, depth = (size_of(tuple(v.extent for v in group)) for group in groups)
         if product.packed:
             copied = 0 if isinstance(width, int) and width < self.wide else bounded(height, self.strips)
             return copied * (self.rows * itemsize + LINE_BYTES)
-        rows, columns = bounded(depth, self.rows), bounded(width, self.columns)
-        return rows * -(-columns // self.panel) * self.panel * itemsize
+        rows, columns = bounded(depth, self.rows), -(-bounded(width, self.columns) // self.panel) * self.panel
+        if itemsize == 1:  # words of two elements at least, and a row of sums
+            return (-(-rows // 2) + 1) * columns * 4
+        return rows * columns * itemsize
 
 
 PACKING = Packing()
@@ -57,6 +59,7 @@ MACHINE = Machine(
     lanes=16,
     threads=True,
     multiplies_matrices=True,
+    multiplies_bytes=True,
     passes_rows=True,
     packing=PACKING.bytes,
     near=(Sin, Cos),

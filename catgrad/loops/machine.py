@@ -64,6 +64,9 @@ class Machine:
     multiplies_matrices: bool = False
     """Contractions of enough work are matrix products rather than reductions."""
 
+    multiplies_bytes: bool = False
+    """So are those of signed bytes, whose sums have 32 bits."""
+
     float64_sums: bool = False
     """Sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
 

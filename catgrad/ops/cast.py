@@ -71,6 +71,11 @@ class Cast(Op):
             return False
         return (floating or whole) and self.before.itemsize < self.after.itemsize
 
+    @property
+    def widens_bytes(self) -> bool:
+        """Return whether it makes integers of 32 bits of those of 8 bits, as factors of sums of products."""
+        return self.before in (Dtype.int8, Dtype.uint8) and self.after is Dtype.int32
+
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.before is self.after
 

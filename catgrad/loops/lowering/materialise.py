@@ -171,17 +171,17 @@ class Choice:
         return [v for v in self._leaves[value] if 4 * size_hint(self.function.types[v].size) > size]
 
     def _store_root(self, value: int) -> None:
-        """Materialise the operand of a matrix product; affine views of it are read in place."""
+        """Materialise the operand of a matrix product; affine views of it, and bytes, are read in place."""
         root = self._tensor_root(value) if self.gathers else None
         if root is not None:
             self._stored.add(root)
             return
         while value in self.producer and value not in self._stored:
             op = self._op(value)
-            if not isinstance(op, AFFINE_VIEWS):
-                self._stored.add(value)
-            else:
+            if isinstance(op, AFFINE_VIEWS) or (isinstance(op, Cast) and op.widens_bytes):
                 (value,) = self.producer[value].inputs
+            else:
+                self._stored.add(value)
 
     def _tensor_root(self, value: int) -> int | None:
         """Return the value that tensor cores read in place of a factor, which is padded, or cast from it.

@@ -244,7 +244,7 @@ def _turns(stages: Stages, value: int) -> int:
 def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:
     """Return the stride along each label, if the value is stored and its elements lie regularly."""
     loops = {label: Variable(size) for label, size in zip(labels, stages.types[value].shape, strict=True)}
-    scalar = stages.elements.at(value, tuple(index(loops[label]) for label in labels))
+    scalar = stages.factor(value, tuple(index(loops[label]) for label in labels))
     if not isinstance(scalar, Load):
         return None
     place = scalar.buffer.flat(scalar.indices)

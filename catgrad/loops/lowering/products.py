@@ -30,10 +30,9 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
         for label, size in zip(labels, type.shape, strict=True)
     }
     kept = {label: size for label, size in sizes.items() if size != 1}
-    floating = types[0].dtype in (Dtype.float32, Dtype.float64)
     if (
         stages.machine.multiplies_matrices
-        and floating
+        and _has_function(stages, apply)
         and size_hint(product(tuple(kept.values()))) >= MIN_PRODUCT_WORK
     ):
         plan = best_plan(op, stages, apply, kept)
@@ -41,6 +40,16 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return
     _add_products(op, stages, apply, sizes)
+
+
+def _has_function(stages: Stages, apply: Apply) -> bool:
+    """Tell whether a machine has a function for the factors: floats, or bytes whose sums have 32 bits."""
+    types = [stages.types[value] for value in apply.inputs]
+    places = [tuple(index(Variable(size)) for size in type.shape) for type in types]
+    dtypes = {stages.factor(*each).dtype for each in zip(apply.inputs, places, strict=True)}
+    return dtypes <= {Dtype.float32, Dtype.float64} or (
+        stages.machine.multiplies_bytes and dtypes == {Dtype.int8}
+    )
 
 
 def _multiply(
@@ -78,9 +87,9 @@ def _load(stages: Stages, operand: Operand, places: Mapping[int, Index]) -> Load
     if operand.order:
         axes = tuple(operand.labels.index(label) for label in operand.order)
         ones = tuple(axis for axis in range(len(operand.labels)) if axis not in axes)
-        array = stages.materialised(operand.value, (*ones, *axes))
+        array = stages.materialised(operand.value, (*ones, *axes), is_factor=True)
         return Load(array, indices)
-    return stages.elements.at(operand.value, indices)  # type: ignore[return-value]  # its strides are known
+    return stages.factor(operand.value, indices)  # type: ignore[return-value]  # its strides are known
 
 
 def _add_products(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import NamedTuple
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Variable, index, is_within
 from catgrad.loops.ir.nest import Check, Item, Kernel, Loop, Reduce, Store, nested
-from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, IndexValue, Load, Scalar, Space
+from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, Compute, IndexValue, Load, Scalar, Space
 from catgrad.loops.ir.steps import Step
 from catgrad.loops.lowering.index_maps import Elements, Indices, Source
 from catgrad.loops.lowering.materialise import Choice
 from catgrad.loops.lowering.names import Names
 from catgrad.loops.machine import Machine
+from catgrad.ops.cast import Cast
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
+from catgrad.types import NdArrayType
 
 Axes = list[list[Variable]]
 """The variables of which each axis' index is made, the outermost first."""
@@ -91,17 +93,27 @@ class Stages:
         variables = [v for axis in array.order for v in axes[axis]]
         return nested(variables, [Store(array, places(axes), scalar)])
 
-    def materialised(self, value: int, order: tuple[int, ...] = ROW_MAJOR) -> Buffer:
-        """Materialise a value, for operations that cannot compute its elements."""
+    def factor(self, value: int, indices: Indices) -> Scalar:
+        """Return an element of a factor of a matrix product, which widens bytes by itself."""
+        scalar = self.elements.at(value, indices)
+        is_byte = isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.op.widens_bytes
+        return scalar.operands[0] if is_byte else scalar
+
+    def materialised(
+        self, value: int, order: tuple[int, ...] = ROW_MAJOR, is_factor: bool = False
+    ) -> Buffer:
+        """Materialise a value, for operations that cannot compute its elements, or a factor of a product."""
         if value in self.invariant:
             around = self.invariant[value]
-            return around.stages.materialised(around.value, order)
+            return around.stages.materialised(around.value, order, is_factor)
+        element = partial(self.factor if is_factor else self.elements.at, value)
         probe = tuple(index(Variable(size)) for size in self.types[value].shape)
-        scalar = self.elements.at(value, probe)
+        scalar = element(probe)
         if order == ROW_MAJOR and isinstance(scalar, Load) and scalar.indices == probe:
             return scalar.buffer
-        array = Buffer(self.names.of(value), self.types[value], order=order)
-        copies = self.copied(array, lambda i: self.elements.at(value, i))
+        type = NdArrayType(self.types[value].shape, scalar.dtype)
+        array = Buffer(self.names.of(value), type, order=order)
+        copies = self.copied(array, element)
         for nest in copies:
             if isinstance(nest, Loop):
                 nest.begins = True  # it belongs with what reads it, not with what it reads

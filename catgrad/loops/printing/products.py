@@ -17,7 +17,7 @@ def matrix_product(here: Expressions, s: MatMul, packed: Size, parallel: bool) -
     left, right, target = (x.buffer.flat(x.indices) for x in (s.left, s.right, s))
     own = own_variables(s)
     return Product(
-        s.buffer.type.dtype,
+        s.left.dtype,
         tuple(_extent(here, group) for group in (s.rows, s.columns, s.depth)),
         (
             here.address(s.left.buffer, left, own),
