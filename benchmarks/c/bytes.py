@@ -130,7 +130,7 @@ def rows(code: ctypes.CDLL, only: str) -> list[Row]:
         if only in f"{text} convolution":
             m, channels, side = map(int, text.split("×"))
             shapes = [(m, 9 * channels), (channels, side + 2, side + 2), (m, side, side)]
-            sizes = *map(ctypes.c_ssize_t, (m, channels, side)),
+            sizes = (*map(ctypes.c_ssize_t, (m, channels, side)),)
             work = m * 9 * channels * side * side
             found.append(measured(f"{text} convolution", work, convolutions, shapes, *sizes, others={}))
     return found

@@ -165,9 +165,10 @@ class _Body:
 
     def _is_of_layers(self, op: Scan, apply: Apply) -> bool:
         """Tell whether a loop reads or makes rows of tables, or reads those that a loop over layers made."""
-        read, made, producer = op.parts(apply.inputs)[1], apply.outputs[op.carried :], self.stages.choice.producer
-        tables = {v for v in read if v in producer and isinstance(producer[v].op, Stack)}
-        if tables or not self.layered.isdisjoint(read) or any(map(self._apart, made)):
+        read, made = op.parts(apply.inputs)[1], apply.outputs[op.carried :]
+        makers = map(self.stages.choice.producer.get, read)
+        is_table = any(isinstance(maker.op, Stack) for maker in makers if maker)
+        if is_table or not self.layered.isdisjoint(read) or any(map(self._apart, made)):
             self.layered.update(made)
             return True
         return False

@@ -93,6 +93,7 @@ def test_loops_over_layers_count_by_layer(target):
     labels = (NdArrayType((N, 6), Dtype.int64),)
     optimiser = optimisers.clipped(optimisers.adam(0.01), 1.0)
     task = Task(char_gpt.gpt(7, N, 5, 16, 2, 6), optimiser, losses.cross_entropy, "gpt", labels)
-    loops = re.findall(r"for \((?:ptrdiff_t|size_t|int) (\w+) = (?:0; \w+ < 5;|5 - 1;)", emit(task, target).source)
+    pattern = r"for \((?:ptrdiff_t|size_t|int) (\w+) = (?:0; \w+ < 5;|5 - 1;)"
+    loops = re.findall(pattern, emit(task, target).source)
     assert len(loops) >= 6
     assert {*loops} == {"layer"}

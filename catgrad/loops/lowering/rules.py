@@ -99,9 +99,7 @@ class Stages:
         is_byte = isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.op.widens_bytes
         return scalar.operands[0] if is_byte else scalar
 
-    def materialised(
-        self, value: int, order: tuple[int, ...] = ROW_MAJOR, is_factor: bool = False
-    ) -> Buffer:
+    def materialised(self, value: int, order: tuple[int, ...] = ROW_MAJOR, is_factor: bool = False) -> Buffer:
         """Materialise a value, for operations that cannot compute its elements, or a factor of a product."""
         if value in self.invariant:
             around = self.invariant[value]

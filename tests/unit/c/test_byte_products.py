@@ -1,4 +1,4 @@
-"""Products of bytes in emitted C: NumPy's sums of 32 bits, by all instructions, in all layouts and by any threads."""
+"""Products of bytes in emitted C: NumPy's sums of 32 bits, by all instructions, layouts and threads."""
 
 import ctypes
 from pathlib import Path
