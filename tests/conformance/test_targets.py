@@ -16,6 +16,7 @@ from catgrad.programs.program import evaluate
 from catgrad.targets import backends, get_backend
 from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
+from tests.printed_types import traced
 from tests.strategies import float_terms, integer_terms
 from tests.targets import TOGETHER, emit, need, on
 
@@ -28,8 +29,11 @@ BATCHES = Batches(CASES, TOGETHER)
 @on(*sorted(backends()), long=("ggml", "wasm", "webgpu"))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
+    """Of Python, the types in comments are those of the values."""
     try:
-        check_conformance(target, case, batches=BATCHES)
+        with traced() as trace:
+            check_conformance(target, case, batches=BATCHES)
+        assert not trace.wrong
     except DtypeError as refusal:
         if "float64" not in get_backend(target).known_gaps:
             raise
