@@ -6,17 +6,14 @@ fastest peers, and computes the geometric means of the ratios.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Any
 
-from benchmarks.cpu.rows import SHARES
-from benchmarks.cpu.tables import counted
-from benchmarks.cpu.workloads import WORKLOADS
-from benchmarks.harness import RESULTS, ROOT, duration
-from benchmarks.pages import markdown
+from benchmarks.cpu.rows import SHARES, counted
+from benchmarks.harness import RESULTS, ROOT
+from benchmarks.records import OURS, Record, Row, path_of, read
+from benchmarks.tables import BESIDE, markdown, over, text
 
 PAGE = ROOT / "docs/reference/figures.md"
 HEAD = """# Figures
@@ -27,138 +24,70 @@ from what is kept in `benchmarks/results`. The figures are of the processor that
 on yours. Those of the target cuda, on an H200, are on [a page of their own](../explanation/cuda-speed.md).
 
 """
-NANOSECOND = 1e-9
-
-Kept = Mapping[str, Any]
-"""A row or a file of JSON."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A time of catgrad and those of its peers, in seconds."""
-
-    what: str
-    seconds: float
-    peers: Mapping[str, float]
-
-    @property
-    def fastest(self) -> str:
-        """The name of the fastest peer."""
-        return min(self.peers, key=lambda name: self.peers[name])
-
-    @property
-    def ratio(self) -> float:
-        """The time of catgrad over that of the fastest peer."""
-        return self.seconds / self.peers[self.fastest]
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the line of a table."""
-        peer = self.fastest
-        return self.what, duration(self.seconds), peer, duration(self.peers[peer]), f"{self.ratio:.3g}"
-
-
-def pairs(row: Kept) -> Iterator[Line]:
-    """Yield the line of a row with one peer."""
-    yield Line(row["what"], row["seconds"], {row["peer"]: row["peer_seconds"]})
-
-
-def steps(row: Kept) -> Iterator[Line]:
-    """Yield the line of a function of a model on the processor."""
-    titles = {workload.name: workload.title for workload in WORKLOADS}
-    ours, *others = row["results"].items()
-    peers = {name: r["seconds"] for name, r in others if "seconds" in r and not name.startswith(ours[0])}
-    threads = f", {row['threads']} threads" if row["threads"] > 1 else ""
-    if peers and "seconds" in ours[1]:
-        yield Line(f"{titles[row['workload']]}: {row['measure']}{threads}", ours[1]["seconds"], peers)
-
-
-def in_javascript(row: Kept) -> Iterator[Line]:
-    """Yield a line for each of the targets wasm and javascript."""
-    ours = ("wasm", "javascript")
-    peers = {name: seconds for name, seconds in row["seconds"].items() if seconds and name not in ours}
-    for target in ours:
-        yield Line(f"{row['title']}: {target}", row["seconds"][target], peers)
-
-
-def on_ggml(row: Kept) -> Iterator[Line]:
-    """Yield the line of a model on a version of ggml."""
-    ours, *others = row["results"].items()
-    peers = {name: result["seconds"] for name, result in others if "seconds" in result}
-    yield Line(f"{row['title']}, {row['ggml']}", ours[1]["seconds"], peers)
-
-
-def products(row: Kept) -> Iterator[Line]:
-    """Yield the line of a matrix product, whose second factor may be transposed (NT), or the first (TN)."""
-    peers = {name: row["best"][name] for name in ("MKL", "OpenBLAS")}
-    yield Line(f"{row['m']} × {row['n']} × {row['k']} {row['layout']}", row["best"]["c"], peers)
-
-
-def functions(row: Kept) -> Iterator[Line]:
-    """Yield the line of a function of float32, of which the times are nanoseconds of an element."""
-    seconds = {name: time * NANOSECOND for name, time in row["best"].items() if time}
-    yield Line(row["function"], seconds.pop("c"), seconds)
-
-
-def sprites(row: Kept) -> Iterator[Line]:
-    """Yield the line of a sprite beside that of cattorch."""
-    if row["peer_seconds"]:
-        what = f"{row['net']}: {row['block']}, unroll={row['unroll']}, {row['vm']}"
-        yield Line(what, row["seconds"], {"cattorch": row["peer_seconds"]})
+VARIANT = ", "
+"""What a name of ours has if it is not on the page."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A benchmark: the name of its file or folder, a title, the lines of a row, and the page about it."""
+    """A benchmark: the name of its file or folder, a title, and the page about it."""
 
     name: str
     title: str
-    lines: Callable[[Kept], Iterable[Line]]
     page: str = ""
 
-    def files(self) -> list[tuple[str, Kept]]:
+    def files(self) -> list[tuple[str, Record]]:
         """Return the files of its figures with their titles: a folder has one for each processor."""
         paths = sorted((RESULTS / self.name).glob("*.json"))
-        found = [json.loads(p.read_text("utf-8")) for p in paths or [RESULTS / f"{self.name}.json"]]
+        found = [read(path) for path in paths or [path_of(self.name)]]
         return [(f"{self.title}, {processor(file)}" if paths else self.title, file) for file in found]
 
 
-def processor(file: Kept) -> str:
+def processor(file: Record) -> str:
     """Return the processor of a file."""
-    return file.get("processor") or file.get("machine", file["rows"][0])["processor"]
+    return str(file.machine["processor"])
 
 
 SECTIONS = (
-    Section("cpu", "Emitted C: training steps and predictions", steps, "../explanation/c-speed.md"),
-    Section("products", "Emitted C: matrix products", products, "../explanation/c-speed.md#matrix-products"),
-    Section("functions", "Emitted C: functions of float32", functions, "../explanation/c-speed.md"),
-    Section("kernels", "Emitted C: kernels", pairs),
-    Section("ggml", "Emitted C++ on ggml: training steps", on_ggml, "../explanation/ggml-speed.md"),
-    Section("browser", "WebAssembly and JavaScript: training steps", in_javascript, "../howto/javascript.md"),
-    Section("scratch", "Sprites: predictions", sprites, "../explanation/sprite-speed.md"),
-    Section("training", "Emitted PyTorch: training steps", pairs),
-    Section("core", "Compiling, and emitted NumPy", pairs),
+    Section("cpu", "Emitted C: training steps and predictions", "../explanation/c-speed.md"),
+    Section("products", "Emitted C: matrix products", "../explanation/c-speed.md#matrix-products"),
+    Section("functions", "Emitted C: functions of float32", "../explanation/c-speed.md"),
+    Section("kernels", "Emitted C: kernels"),
+    Section("ggml", "Emitted C++ on ggml: training steps", "../explanation/ggml-speed.md"),
+    Section("browser", "WebAssembly and JavaScript: training steps", "../howto/javascript.md"),
+    Section("scratch", "Sprites: predictions", "../explanation/sprite-speed.md"),
+    Section("training", "Emitted PyTorch: training steps"),
+    Section("core", "Compiling, and emitted NumPy"),
 )
 
 
-def means(file: Kept) -> str:
+def lines(row: Row) -> Iterator[tuple[float, list[str]]]:
+    """Yield the ratio and the cells of each of our competitors, if there is a peer; none of variants."""
+    ours = [name for name in row.ratios if VARIANT not in name]
+    for name in ours:
+        what = f"{row.what}: {name.removeprefix(OURS).strip()}" if len(ours) > 1 else row.what
+        beside = [cell(row) for cell in (BESIDE["fastest peer"], BESIDE["its time"])]
+        yield row.ratios[name], [what, text(row.seconds(name)), *beside, over(row.ratios[name])]
+
+
+def means(file: Record) -> str:
     """Return a sentence about each mean share of the roofline that a file has."""
     return "".join(
         f" Geometric mean of the {SHARES} of steps, {counted(each['threads'])}: {each[SHARES][0]:.3g}."
-        for each in file.get("means", ())
+        for each in file.more.get("means", ())
         if SHARES in each
     )
 
 
-def section(each: Section, title: str, file: Kept) -> tuple[tuple[str, ...], str]:
+def section(each: Section, title: str, file: Record) -> tuple[tuple[str, ...], str]:
     """Return the line of a file in the summary, and its section of the page."""
-    lines = [line for row in file["rows"] for line in each.lines(row)]
-    ratios = [line.ratio for line in lines]
+    ratios, cells = zip(*(line for row in file.rows for line in lines(row)), strict=True)
     mean, ahead = f"{geometric_mean(ratios):.3g}", sum(ratio <= 1 for ratio in ratios)
-    table = markdown(("what", "catgrad", "fastest peer", "its time", "ratio"), [x.cells() for x in lines])
+    table = markdown(("what", "catgrad", "fastest peer", "its time", "ratio"), cells)
     more = f" [More about them]({each.page})." if each.page else ""
-    text = f"## {title}\n\n`{file['command']}`, {processor(file)}.{means(file)}{more}\n\n{table}\n"
+    text = f"## {title}\n\n`{file.command}`, {processor(file)}.{means(file)}{more}\n\n{table}\n"
     anchor = "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
-    counts = f"{len(lines)}", f"{ahead}", mean, f"{max(ratios):.3g}"
+    counts = f"{len(cells)}", f"{ahead}", mean, f"{max(ratios):.3g}"
     summary = f"[{each.title}](#{anchor})", *counts, processor(file)
     return summary, text
 

@@ -1,27 +1,19 @@
-"""Common parts of benchmarks: timing, virtual environments for peers, tables and JSON."""
+"""Common parts of benchmarks: timing in turns, virtual environments for peers, the processor's name."""
 
 from __future__ import annotations
 
-import os
 import platform
-import re
-import statistics
 import subprocess
-import sys
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import records
 from catgrad.errors import CatgradError
 
 ROOT = Path(__file__).parents[1]
@@ -40,75 +32,26 @@ def errors_in_a_line(console: Console) -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-@dataclass(frozen=True)
-class Row:
-    """A figure, that of a peer, and the required ratio."""
-
-    what: str
-    seconds: float
-    peer: str
-    peer_seconds: float
-    goal: str
-
-    @property
-    def ratio(self) -> float:
-        """The figure of catgrad over that of the peer."""
-        return self.seconds / self.peer_seconds
-
-
-@dataclass
-class Report:
-    """The rows of one run."""
-
-    name: str
-    title: str
-    command: str
-    rows: list[Row] = field(default_factory=list)
-
-    def add(self, what: str, seconds: float, peer: str, peer_seconds: float, goal: str) -> None:
-        """Add a row."""
-        self.rows.append(Row(what, seconds, peer, peer_seconds, goal))
-
-    def finish(self) -> None:
-        """Print the table and keep it under benchmarks/results."""
-        table = Table(
-            "what", "time", "peer", "its time", "ratio", "goal", title=self.title, box=box.SIMPLE_HEAD
-        )
-        for row in self.rows:
-            table.add_row(
-                row.what,
-                duration(row.seconds),
-                row.peer,
-                duration(row.peer_seconds),
-                f"{row.ratio:.3g}",
-                row.goal,
-            )
-        Console(width=130).print(table)
-        machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
-        rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
-        path = RESULTS / f"{self.name}.json"
-        records.keep(path, {"command": self.command, "machine": machine, "rows": rows})
-        print(f"kept in {path.relative_to(ROOT)}")
-
-
-def best(function: Callable[[], Any], repeats: int = 5, number: int = 1) -> float:
+def best(function: Callable[[], Any], repeats: int = 5) -> float:
     """Return the minimum time of one call."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(number):
-            function()
-        times.append((time.perf_counter() - start) / number)
-    return min(times)
+    return min(in_turns({"": function}, repeats)[""])
 
 
-def side_by_side(functions: list[Callable[[], Any]], rounds: int = 15, number: int = 500) -> list[float]:
-    """Return the median time of each function, measured alternately."""
-    times: list[list[float]] = [[] for _ in functions]
+def in_turns(
+    functions: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    number: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Return the times of a call of each function in each round, in which they run in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
-        for function, kept in zip(functions, times, strict=True):
-            kept.append(best(function, repeats=1, number=number))
-    return [statistics.median(kept) for kept in times]
+        for name, function in functions.items():
+            start = clock()
+            for _ in range(number):
+                function()
+            taken[name].append((clock() - start) / number)
+    return taken
 
 
 def peer_python(name: str, *requirements: str) -> Path:
@@ -128,23 +71,12 @@ def seconds_printed(python: Path | str, *arguments: str) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-def this_python() -> str:
-    """Return the Python that runs the benchmark."""
-    return sys.executable
-
-
 def duration(seconds: float) -> str:
     """Format seconds with a unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
-
-
-def results_of(benchmark: str, processor: str) -> Path:
-    """Return the file of a benchmark that keeps figures of several processors."""
-    words = re.findall(r"[a-z0-9]+", processor.lower().replace("(r)", ""))
-    return RESULTS / benchmark / f"{'-'.join(words)}.json"
 
 
 def processor() -> str:

@@ -2,24 +2,26 @@
 
 Compiles the step of a network of four layers for the target `c`, with all or some of its parameters trained,
 and prints its workspace, the multiplications and additions of its products, and the least processor time of
-many steps, with one thread. The parts take turns. Takes half a minute; the figures are kept in
-benchmarks/results/part.json and in docs/howto/train-a-part.md.
+many steps, with one thread. The parts take turns. Takes half a minute; `--keep` writes
+benchmarks/results/part.json and docs/howto/train-a-part.md.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import typer
 
-from benchmarks import records
-from benchmarks.harness import RESULTS, ROOT, duration, processor
+from benchmarks.harness import ROOT, in_turns
 from benchmarks.machine import operations
 from benchmarks.nets import perceptron
-from benchmarks.pages import markdown, write_table
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import Record, Row, added, path_of
+from benchmarks.tables import cells, counted, figure, markdown, text, write_table
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 from catgrad.learn.optimisers import Optimiser, frozen, grouped, sgd, sliced
 from catgrad.terms.state import Slot
@@ -27,8 +29,15 @@ from catgrad.terms.state import Slot
 SIZES, BATCH = (784, 512, 512, 512, 10), 64
 SGD = sgd(0.1)
 ROUNDS, STEPS = 40, 4
-JSON, PAGE = RESULTS / "part.json", ROOT / "docs/howto/train-a-part.md"
-HEADINGS = ("trained", "parameters", "workspace of a step", "of predict", "operations", "time")
+JSON, PAGE = path_of("part"), ROOT / "docs/howto/train-a-part.md"
+FIGURES = ("trained", "workspace_bytes", "predict_workspace_bytes", "operations")
+COLUMNS = {
+    "trained": lambda row: row.what,
+    **{heading: figure(name, counted) for heading, name in
+       zip(("parameters", "workspace of a step", "of predict", "operations"), FIGURES, strict=True)},
+    "time": figure("seconds", text),
+}  # fmt: skip
+OURS = "catgrad c"
 
 
 def of_names(*ends: str) -> Optimiser:
@@ -48,19 +57,6 @@ PARTS: Mapping[str, Optimiser] = {
     "every second layer": of_names("dense_1.", "dense_3."),
     "an eighth of the rows": grouped(_eighth),
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of one part."""
-
-    part: str
-    trained: int
-    """The number of trained elements of parameters."""
-    workspace_bytes: int
-    predict_workspace_bytes: int
-    operations: int
-    seconds: float
 
 
 def net(optimiser: Optimiser, sizes: tuple[int, ...] = SIZES, batch: int = BATCH) -> Task:
@@ -84,52 +80,38 @@ def trained(task: Task) -> int:
     return sum(int(np.sum(learner.parameters[name] != array)) for name, array in before.items())
 
 
-def measured() -> list[Row]:
+def measured(only: str = "") -> list[Row]:
     """Compile and time all parts, in turns."""
-    tasks = {part: net(optimiser) for part, optimiser in PARTS.items()}
+    tasks = {part: net(optimiser) for part, optimiser in PARTS.items() if is_chosen(part, only)}
     models = {part: emit(task, "c").load() for part, task in tasks.items()}
     learners = {part: model().learner(0) for part, model in models.items()}
     rng = np.random.default_rng(0)
     x = rng.normal(size=(BATCH, SIZES[0])).astype(np.float32)
     y = rng.integers(0, SIZES[-1], BATCH)
-    least = dict.fromkeys(PARTS, float("inf"))
-    for _ in range(ROUNDS):
-        for part, learner in learners.items():
-            start = time.process_time()
-            for _ in range(STEPS):
-                learner.step(x, y)
-            least[part] = min(least[part], (time.process_time() - start) / STEPS)
-    return [
-        Row(part, trained(task), *workspaces(models[part].library), operations(task, "step"), least[part])
-        for part, task in tasks.items()
-    ]
+    steps = {part: partial(learner.step, x, y) for part, learner in learners.items()}
+    taken = in_turns(steps, ROUNDS, STEPS, time.process_time)
+    rows = []
+    for part, task in tasks.items():
+        numbers = trained(task), *workspaces(models[part].library), operations(task, "step")
+        figures = dict(zip(FIGURES, numbers, strict=True))
+        rows.append(Row(part, {OURS: {**figures, "seconds": min(taken[part])}}))
+    return rows
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return a table in Markdown."""
-    counts = ((r.trained, r.workspace_bytes, r.predict_workspace_bytes, r.operations) for r in rows)
-    return markdown(
-        HEADINGS,
-        [
-            (row.part, *(f"{count:,}" for count in each), duration(row.seconds))
-            for row, each in zip(rows, counts, strict=True)
-        ],
-    )
+    return markdown(*cells(rows, COLUMNS))
 
 
-def main() -> None:
+def main(only: Only = "", keep: Keep = False) -> None:
     """Print the table, and keep the figures."""
-    rows = measured()
+    rows = measured(only)
     print(f"A step of {'-'.join(map(str, SIZES))}, batch {BATCH}, target c:\n\n{table(rows)}\n")
-    whole = {
-        "command": "python -m benchmarks.part",
-        "processor": processor(),
-        "rows": [asdict(r) for r in rows],
-    }
-    records.keep(JSON, whole)
-    write_table(PAGE, table(rows))
-    print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
+    if keep:
+        record = added(Record("python -m benchmarks.part --keep", rows), JSON)
+        record.keep(JSON)
+        write_table(PAGE, table(record.rows))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

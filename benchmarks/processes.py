@@ -35,6 +35,11 @@ class Competitor:
     missing: str = ""
     tolerance: float | None = None
 
+    def command(self, folder: Path, threads: int) -> list[Any]:
+        """Return the command of its process."""
+        word = [self.word] if self.word else []
+        return [self.python, "-m", f"benchmarks.peers.{self.module}", folder, str(threads), *word]
+
 
 def forever() -> float:
     """Return the seconds that are left where there is no limit."""
@@ -52,10 +57,8 @@ class Process:
 
     def __enter__(self) -> Self:
         self.errors = self.stack.enter_context(tempfile.TemporaryFile("w+"))
-        module = f"benchmarks.peers.{self.competitor.module}"
-        word = [self.competitor.word] if self.competitor.word else []
         self.process = subprocess.Popen(
-            [self.competitor.python, "-m", module, self.folder, str(self.threads), *word],
+            self.competitor.command(self.folder, self.threads),
             cwd=ROOT, env=environment(self.folder.parent, self.threads), text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
         )  # fmt: skip

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import ceil, isclose
 from pathlib import Path
+from typing import Any
 
 from benchmarks.processes import Competitor, Process, forever
 from catgrad.errors import ToolError
@@ -30,6 +31,13 @@ class Result:
     rounds: list[float] = field(default_factory=list)
     reason: str = ""
     kernels: dict[str, float] = field(default_factory=dict)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of a row, with the least and the greatest of the rounds, and the first call."""
+        if not self.rounds:
+            return {"reason": self.reason}
+        found = {"seconds": self.seconds, "from": min(self.rounds), "to": max(self.rounds)}
+        return {**found, "first": self.first, **({"kernels": self.kernels} if self.kernels else {})}
 
 
 @contextmanager
@@ -62,8 +70,9 @@ class Race:
     """The number of rounds, and the approximate seconds of one competitor in each.
 
     `unit` selects the clock of the workers, by default the processor's with one thread and the wall's with
-    more; `tolerance` is that of losses. If they are ready `at_once`, competitors build their cases side by
-    side. The rounds end when no time is `left`. Workers of a GPU tell the `kernels` of a step at the end.
+    more; `middle` computes the figure from the rounds; `tolerance` is that of losses. If they are ready
+    `at_once`, competitors build their cases side by side. The rounds end when no time is `left`. Workers of a
+    GPU tell the `kernels` of a step at the end.
     """
 
     rounds: int
@@ -74,6 +83,7 @@ class Race:
     at_once: bool = False
     kernels: bool = False
     left: Callable[[], float] = forever
+    middle: Callable[[list[float]], float] = statistics.median
 
     def run(
         self, competitors: Sequence[Competitor], folder: Path, threads: int, measures: Sequence[str]
@@ -121,7 +131,7 @@ class Race:
                         results[name].rounds.append(taken[unit])
         for name in names:
             if results[name].rounds:
-                results[name].seconds = statistics.median(results[name].rounds)
+                results[name].seconds = self.middle(results[name].rounds)
             if self.kernels and name in running:
                 with self._excused(running, name, results[name]):
                     results[name].kernels = running[name].ask("kernels", measure=measure)

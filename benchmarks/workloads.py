@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -99,7 +101,17 @@ def drawn(rng: np.random.Generator, initial: Initialiser, shape: tuple[Any, ...]
     return np.full(shape, initial.value, np.float32)
 
 
-Kind = TypeVar("Kind", bound=Workload)
+def written(workload: Workload, folder: Path) -> Path:
+    """Return the folder in which the competitors find the workload."""
+    place = folder / workload.name
+    place.mkdir()
+    (place / "workload.json").write_text(json.dumps(workload.spec()))
+    np.savez(place / "data.npz", **workload.data())
+    np.savez(place / "parameters.npz", **workload.parameters())
+    return place
+
+
+Kind = TypeVar("Kind")
 
 
 def named(workloads: Sequence[Kind], names: str, command: str) -> tuple[Kind, ...]:

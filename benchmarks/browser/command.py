@@ -14,27 +14,28 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
-import typer
-from catgrad.backends.host.process import JsonProcess
 from catgrad.backends.wasm.build import library
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import records
+from benchmarks import records, tables
 from benchmarks.cpu.workloads import WORKLOADS
-from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
-from benchmarks.workloads import Workload, named
+from benchmarks.harness import ROOT, errors_in_a_line
+from benchmarks.options import Keep, Only, Rounds, Seconds, Show
+from benchmarks.processes import Competitor
+from benchmarks.race import Race
+from benchmarks.records import Record, Row
+from benchmarks.tables import BESIDE, WHAT, names_of, reasons, table, times
+from benchmarks.workloads import STEP, Workload, named
 from catgrad import emit
-from catgrad.errors import ToolError
 from catgrad.formats import safetensors
 
-PATH = RESULTS / "browser.json"
+COMMAND = "python -m benchmarks.browser"
+PATH = records.path_of("browser")
 PEERS = ROOT / ".cache" / "peers" / "browser"
 PROGRAMS = ROOT / "benchmarks" / "peers" / "browser"
 PACKAGES = {
@@ -52,40 +53,27 @@ OURS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Targets with their folders and options."""
 GOAL = 0.5
 """The target of the ratio of our time to the best peer's."""
-TOLERANCE = 1e-3
-"""The greatest relative difference of a loss."""
-FIRST_STEPS = 3
-WARM_STEPS, WARM_SECONDS = 20, 2.0
-"""The steps before a measurement, of which there are fewer if they take long."""
 CONSOLE = Console(width=150)
 
 
-@dataclass
-class Competitor:
-    """A program with its backend, and its figures."""
+@dataclass(frozen=True)
+class NodeCompetitor(Competitor):
+    """A program in JavaScript, run by Node.js, whose word is that of a backend."""
 
-    name: str
-    program: str
-    backend: str
-    rounds: list[float] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    failed: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """The least time of a step."""
-        return min(self.rounds) if self.rounds and not self.failed else None
+    def command(self, folder: Path, threads: int) -> list[Any]:
+        """Return the command of its process."""
+        return ["node", PROGRAMS / "worker.mjs", PROGRAMS / f"{self.module}.mjs", folder, PEERS, self.word]
 
 
-def competitors() -> list[Competitor]:
+def competitors() -> tuple[Competitor, ...]:
     """Return ours, then the peers."""
-    return [
-        Competitor("wasm", "catgrad.mjs", "wasm"),
-        Competitor("javascript", "catgrad.mjs", "javascript"),
-        Competitor("tfjs, wasm", "tfjs.mjs", "wasm"),
-        Competitor("tfjs, cpu", "tfjs.mjs", "cpu"),
-        Competitor("jax-js, wasm", "jax_js.mjs", "wasm"),
-    ]
+    return (
+        NodeCompetitor("catgrad wasm", "catgrad", "wasm"),
+        NodeCompetitor("catgrad javascript", "catgrad", "javascript"),
+        NodeCompetitor("tfjs, wasm", "tfjs", "wasm"),
+        NodeCompetitor("tfjs, cpu", "tfjs", "cpu"),
+        NodeCompetitor("jax-js, wasm", "jax_js", "wasm"),
+    )
 
 
 def installed() -> Path:
@@ -114,56 +102,11 @@ def written(workload: Workload, folder: Path) -> Path:
     return place
 
 
-def steps(process: JsonProcess, competitor: Competitor, count: int) -> float:
-    """Do some steps; returns the seconds of one, and notes the loss of the last. Raises: ToolError"""
-    answer = process.exchange(competitor.name, {"steps": count})
-    if "error" in answer:
-        raise ToolError(f"{competitor.name} must train", answer["error"], "leave it out")
-    competitor.losses.append(answer["loss"])
-    return float(answer["seconds"]) / count
-
-
-def race(place: Path, every: Sequence[Competitor], rounds: int, seconds: float) -> None:
-    """Time all competitors alternately, once their first losses have been compared with those of ours."""
-    processes, counts = dict[str, JsonProcess](), dict[str, int]()
-    for each in every:
-        words = [PROGRAMS / each.program, place, PEERS, each.backend]
-        processes[each.name] = JsonProcess(each.name, ["node", PROGRAMS / "worker.mjs", *words])
-        try:
-            took = [steps(processes[each.name], each, 1) for _ in range(FIRST_STEPS)]
-            if not np.allclose(each.losses, every[0].losses[:FIRST_STEPS], rtol=TOLERANCE):
-                each.failed = f"its losses are {each.losses}, and ours {every[0].losses[:FIRST_STEPS]}"
-                continue
-            count = max(1, min(WARM_STEPS, int(WARM_SECONDS / max(took[-1], 1e-6))))
-            warm = steps(processes[each.name], each, count)
-            counts[each.name] = max(1, int(seconds / max(warm, 1e-6)))
-        except ToolError as error:
-            each.failed = error.found
-    for _ in range(rounds):
-        for each in every:
-            if not each.failed:
-                each.rounds.append(steps(processes[each.name], each, counts[each.name]))
-    for process in processes.values():
-        process.close()
-
-
-def row_of(workload: Workload, every: Sequence[Competitor]) -> dict[str, Any]:
-    """Return the figures of a workload for JSON."""
-    times = {each.name: each.seconds for each in every}
-    peers = {name: s for name, s in times.items() if s is not None and name not in ("wasm", "javascript")}
-    best = min(peers, key=lambda name: peers[name]) if peers else None
-    return {
-        "workload": workload.name,
-        "title": workload.title,
-        "seconds": times,
-        "failed": {each.name: each.failed for each in every if each.failed},
-        "best peer": best,
-        "goal": GOAL,
-        "ratio": {
-            name: times[name] / peers[best] if best and times[name] is not None else None  # type: ignore[operator]
-            for name in ("wasm", "javascript")
-        },
-    }
+def row_of(workload: Workload, place: Path, every: Sequence[Competitor], race: Race) -> Row:
+    """Race competitors, in processor time of whole processes."""
+    results = race.run(every, place, 1, (STEP,))[STEP]
+    figures = {name: result.figures() for name, result in results.items()}
+    return Row(workload.title, figures, f"≤ {GOAL}", {"workload": workload.name})
 
 
 def shipped(place: Path) -> dict[str, int]:
@@ -190,56 +133,39 @@ def shipped(place: Path) -> dict[str, int]:
     }
 
 
-def show(found: Mapping[str, Any]) -> None:
+def show(found: Record) -> None:
     """Print the tables."""
-    table = Table("step", "wasm", "javascript", "tfjs, wasm", "tfjs, cpu", "jax-js, wasm", "wasm / best peer")
-    for row in found["rows"]:
-        times = [duration(s) if s else "–" for s in row["seconds"].values()]
-        ratio = row["ratio"]["wasm"]
-        table.add_row(row["title"], *times, f"{ratio:.3f}" if ratio else "–")
-    CONSOLE.print(table)
-    for row in found["rows"]:
-        for name, reason in row["failed"].items():
-            CONSOLE.print(f"{row['workload']}: {name} is left out: {reason}")
-    for name, size in found["bytes"].items():
+    columns = {**WHAT, **times(names_of(found.rows)), **BESIDE, **tables.GOAL}
+    CONSOLE.print(table(found.rows, columns, f"one training step, {found.machine['processor']}"))
+    for reason in reasons(found.rows):
+        CONSOLE.print(reason, highlight=False, markup=False)
+    for name, size in found.more["bytes"].items():
         CONSOLE.print(f"bytes of the MLP, {name}: {size / 1000:.1f} kB")
 
 
-def run(workloads: Sequence[Workload], rounds: int, seconds: float) -> dict[str, Any]:
-    """Measure workloads; returns the figures for JSON."""
+def run(workloads: Sequence[Workload], rounds: int, seconds: float) -> Record:
+    """Measure workloads."""
     installed()
     rows, sizes = [], dict[str, int]()
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, CONSOLE.status("modules") as status:
+        race = Race(rounds, seconds, status.update, middle=min)
         places = [written(workload, Path(folder)) for workload in workloads]
         for workload, place in zip(workloads, places, strict=True):
-            every = competitors()
-            race(place, every, rounds, seconds)
-            rows.append(row_of(workload, every))
+            rows.append(row_of(workload, place, competitors(), race))
             sizes = shipped(place) if workload.name == "mlp" else sizes
-    return {
-        "command": "python -m benchmarks.browser --keep",
-        "machine": {"processor": processor(), "node": node},
-        "peers": PACKAGES,
-        "rows": rows,
-        "bytes": sizes,
-    }
+    return Record(f"{COMMAND} --keep", rows, versions={"node": node, **PACKAGES}, more={"bytes": sizes})
 
 
 def main(
-    only: Annotated[str, typer.Option(help="Names of workloads, with commas between.")] = "",
-    rounds: Annotated[int, typer.Option(help="Rounds of each competitor.")] = 9,
-    seconds: Annotated[float, typer.Option(help="Seconds of a competitor in a round.")] = 0.3,
-    keep: Annotated[bool, typer.Option("--keep", help="Write benchmarks/results/browser.json.")] = False,
-    shown: Annotated[bool, typer.Option("--show", help="Print the figures that were kept.")] = False,
+    only: Only = "", rounds: Rounds = 9, seconds: Seconds = 0.3, keep: Keep = False, show_kept: Show = False
 ) -> None:
     """Measure training steps in Node.js."""
     with errors_in_a_line(CONSOLE):
-        if shown:
-            show(json.loads(PATH.read_text("utf-8")))
+        if show_kept:
+            show(records.read(PATH))
             return
-        workloads = named(WORKLOADS, only or ",".join(NAMES), "python -m benchmarks.browser")
-        found = run(workloads, rounds, seconds)
+        found = run(named(WORKLOADS, only or ",".join(NAMES), COMMAND), rounds, seconds)
         show(found)
         if keep:
-            records.keep(PATH, found)
+            records.added(found, PATH).keep(PATH)

@@ -9,23 +9,22 @@ promise 4 units in the last place, and 1.
 from __future__ import annotations
 
 import ctypes
-import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import records
+from benchmarks import records, tables
 from benchmarks.c.kernels import library, pointer
-from benchmarks.c.products import aligned, in_turns
-from benchmarks.harness import processor, results_of
+from benchmarks.c.rounds import OURS, aligned, beside, rate, rounds_of, row_of
+from benchmarks.harness import processor
+from benchmarks.options import Flags, Keep, Only, is_chosen
+from benchmarks.records import Row
 
+COMMAND = "python -m benchmarks.c.functions"
 POWER = "pow"
 NAMES = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", POWER)
 VERSIONED = ("sin", "cos")
@@ -37,30 +36,8 @@ LIBRARIES = {
 }
 """File and names of the functions of each library, by the numbers in a vector; two operands are `vv`."""
 
-OURS, NUMBERS, TIMES, MOST = "c", 4096, 20, 1.2
+NUMBERS, TIMES, MOST = 4096, 20, 1.2
 """MOST is the goal: the time over that of the fastest library."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Nanoseconds for each number by all: in the best round, and the medians."""
-
-    function: str
-    best: dict[str, float]
-    median: dict[str, float]
-
-    def time(self, name: str) -> str:
-        """Format the times of one."""
-        return f"{self.best[name]:.3f} | {self.median[name]:.3f}" if name in self.best else "–"
-
-    @property
-    def ratios(self) -> list[float]:
-        """The times over those of the fastest library."""
-        both = [
-            (times[OURS], [t for name, t in times.items() if name != OURS])
-            for times in (self.best, self.median)
-        ]
-        return [ours / min(others) for ours, others in both if others]
 
 
 def functions_of_libraries(function: str, lanes: int) -> dict[str, Any]:
@@ -87,46 +64,35 @@ def measured(code: ctypes.CDLL, function: str, libraries: dict[str, Any]) -> Row
         name: partial(call, *given[name], each) for name, each in libraries.items()
     }
     calls[OURS] = partial(code[f"call_{function}"], *given[OURS])
-    taken = in_turns(calls)
+    taken = rounds_of(calls)
     for y in results.values():
         np.testing.assert_allclose(y, results[OURS], rtol=1e-6, atol=1e-6)
-    best, median = (
-        {name: of(each) * 1e9 / NUMBERS / TIMES for name, each in taken.items()}
-        for of in (min, statistics.median)
-    )
-    return Row(function, best, median)
+    return row_of(function, {name: [t / NUMBERS / TIMES for t in each] for name, each in taken.items()})
 
 
-def line(row: Row) -> list[str]:
-    """Format a row: times, and ratios above the goal in red."""
-    ratios = [f"[red]{r:.2f}[/]" if r > MOST else f"{r:.2f}" for r in row.ratios]
-    return [row.function, *(row.time(name) for name in (OURS, *LIBRARIES)), " | ".join(ratios) or "–"]
+COLUMNS = {
+    **tables.WHAT,
+    **{name: rate(name, lambda row, seconds: seconds * 1e9, ".3f") for name in (OURS, *LIBRARIES)},
+    "beside the fastest": beside(lambda ratio: ratio <= MOST),
+}  # fmt: skip
+"""Nanoseconds of a number by all, and ratios."""
 
 
-def main(
-    only: Annotated[str, typer.Option(help="measure those whose name has this text")] = "",
-    keep: Annotated[
-        bool, typer.Option(help="write the file of the processor in benchmarks/results/functions")
-    ] = False,
-    flags: Annotated[str, typer.Option(help="more flags of the compiler, as -march=haswell")] = "",
-) -> None:
+def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     """Measure functions, print a table, and keep its figures."""
     used = {f"{name}_f32" for name in NAMES}
     code = library("functions", *flags.split(), used=used, names=NAMES, versioned=VERSIONED)
     rows = [
-        measured(code, name, functions_of_libraries(name, code.lanes())) for name in NAMES if only in name
+        measured(code, name, functions_of_libraries(name, code.lanes()))
+        for name in NAMES
+        if is_chosen(name, only)
     ]
-    table = Table(
-        "function", "catgrad c", *LIBRARIES, "beside the fastest", box=box.SIMPLE_HEAD,
-        title=f"ns a number, best round and median, vectors of {code.lanes()}, {processor()}",
-    )  # fmt: skip
-    for row in rows:
-        table.add_row(*line(row))
-    Console(width=130).print(table)
+    title = f"ns a number, best round and median, vectors of {code.lanes()}, {processor()}"
+    Console(width=130).print(tables.table(rows, COLUMNS, title))
     if keep:
-        described = {"command": "python -m benchmarks.c.functions --keep", "processor": processor()}
-        figures = {**described, "lanes": code.lanes(), "rows": [asdict(row) for row in rows]}
-        records.keep(results_of("functions", processor()), figures)
+        path = records.path_of("functions", processor())
+        record = records.Record(f"{COMMAND} --keep", rows, more={"lanes": code.lanes()})
+        records.added(record, path).keep(path)
 
 
 if __name__ == "__main__":

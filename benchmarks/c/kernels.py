@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jinja2
 import numpy as np
+import typer
 from catgrad.backends.c import compiler
 
-from benchmarks.harness import ROOT, Report
+from benchmarks.harness import ROOT, in_turns
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import OURS, Row
+from benchmarks.reports import report
 
-LIBM = {"exp": "≤ 0.45 ns", "log": "≤ 0.6 ns", "tanh": "≤ 0.4 ns", "erf": "≤ 0.7 ns"}
-LIBM |= {"expm1": "", "log1p": "", "sin": "", "cos": ""}
-OTHERS = {"sigmoid_f32": ("exp", "≤ 0.55 ns"), "f16_to_f32": ("exp", ""), "f32_to_f16": ("exp", "")}
+COMMAND = "python -m benchmarks.c.kernels"
+GOALS = {"exp": "≤ 0.45 ns", "log": "≤ 0.6 ns", "tanh": "≤ 0.4 ns", "erf": "≤ 0.7 ns"}
+FUNCTIONS = {
+    **{f"{name}_f32": (name, GOALS.get(name, "")) for name in (*GOALS, "expm1", "log1p", "sin", "cos")},
+    "sigmoid_f32": ("exp", "≤ 0.55 ns"), "f16_to_f32": ("exp", ""), "f32_to_f16": ("exp", ""),
+}  # fmt: skip
+"""Functions of the runtime, each with that of libm that it is compared with, and the goal."""
 
 
 def library(source: str, *flags: str, **variables: Any) -> ctypes.CDLL:
@@ -39,38 +47,29 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:  # noqa: D103
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def least(functions: list[Callable[[], Any]], rounds: int) -> list[float]:
-    """Return the minimum time of each, measured alternately, to exclude other load."""
-    times = [float("inf")] * len(functions)
-    for _ in range(rounds):
-        for i, function in enumerate(functions):
-            start = time.perf_counter()
-            function()
-            times[i] = min(times[i], time.perf_counter() - start)
-    return times
-
-
-def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -> None:
+def maps(code: ctypes.CDLL, only: str, size: int = 4096, times: int = 20) -> list[Row]:
     """Measure functions of 4,096 numbers, which fit into the L1 cache, for each element."""
     x, y = np.linspace(0.01, 4, size, dtype=np.float32), np.empty(size, np.float32)
 
     def called(name: str) -> Callable[[], Any]:
-        function = getattr(code, name)
-        return lambda: function(times, ctypes.c_ssize_t(size), pointer(x), pointer(y))
+        return partial(code[f"call_{name}"], times, ctypes.c_ssize_t(size), pointer(x), pointer(y))
 
-    rows = [(f"{name}_f32", name, goal) for name, goal in LIBM.items()]
-    for name, peer, goal in rows + [(name, *row) for name, row in OTHERS.items()]:
-        own, libm = least([called(f"call_{name}"), called(f"call_{peer}f")], 30)
-        report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, goal)
+    rows = []
+    for name, (peer, goal) in FUNCTIONS.items():
+        if is_chosen(name, only):
+            taken = in_turns({OURS: called(name), f"libm's {peer}f": called(f"{peer}f")}, 30)
+            figures = {each: {"seconds": min(found) / size / times} for each, found in taken.items()}
+            rows.append(Row(name, figures, goal))
+    return rows
 
 
-def main() -> None:
+def main(only: Only = "", keep: Keep = False) -> None:
     """Run all and print the table."""
-    report = Report("kernels", "the runtime of emitted C", "OMP_NUM_THREADS=1 python -m benchmarks.c.kernels")
-    names = [f"{name}_f32" for name in LIBM] + list(OTHERS)
-    maps(report, library("kernels", used=set(names), maps=names, peers=[f"{name}f" for name in LIBM]))
-    report.finish()
+    peers = dict.fromkeys(f"{peer}f" for peer, _ in FUNCTIONS.values())
+    code = library("kernels", used=set(FUNCTIONS), maps=list(FUNCTIONS), peers=list(peers))
+    rows = maps(code, only)
+    report("kernels", "the runtime of emitted C", f"OMP_NUM_THREADS=1 {COMMAND}", rows, keep)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import ctypes
 import os
-import statistics
 import subprocess
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from math import prod
+from typing import Any
 
 import numpy as np
 import typer
 from catgrad.backends.c.machine import PACKING
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import records
+from benchmarks import records, tables
 from benchmarks.c.kernels import library, pointer
-from benchmarks.harness import peer_python, processor, results_of
+from benchmarks.c.rounds import OURS, aligned, beside, figures, rate, red, rounds_of, row_of
+from benchmarks.harness import peer_python, processor
+from benchmarks.options import Flags, Keep, Only, is_chosen
+from benchmarks.records import Record, Row
 
-Times = dict[str, list[float]]
+COMMAND = "python -m benchmarks.c.products"
 
 LIBRARIES = {
     "MKL": ("mkl", "mkl==2026.2.0", "lib/libmkl_rt.so*", "cblas_sgemm"),
@@ -49,55 +48,11 @@ SHAPES = [
 ]  # fmt: skip
 """Rows, columns and depth; N is row-major, T column-major."""
 
-OURS, PACKED, PEAK, READING = "c", "packed", "peak", "reading"
+PACKED, PEAK, READING = f"{OURS}, packed before", "peak", "reading"
 SCRATCH = 131072
-ROUNDS, LEAST_SECONDS, SMALL_OPERATIONS, PEAK_TURNS = 40, 3e-4, 1e7, 100_000
-ENOUGH, SHARE, TIMES_BOUND = 0.95, 0.85, 1.5
-"""Goals: speed beside libraries, share of the peak from 256³ on, and multiple of the bound of small ones."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Seconds of a product by all, and of its bounds: in the best round, and the medians."""
-
-    m: int
-    n: int
-    k: int
-    layout: str
-    best: dict[str, float]
-    median: dict[str, float]
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Rows, columns and depth."""
-        return self.m, self.n, self.k
-
-    @property
-    def what(self) -> str:
-        """Return the sizes and the layout."""
-        return f"{self.m}×{self.n}×{self.k} {self.layout}"
-
-    def rate(self, name: str) -> str:
-        """Format operations a second of the best round and of the median."""
-        if name not in self.best:
-            return "–"
-        best, median = (2e-9 * self.m * self.n * self.k / t[name] for t in (self.best, self.median))
-        return f"{best:.0f} | {median:.0f}"
-
-    def speed(self, times: dict[str, float]) -> float | None:
-        """Compare with the fastest library."""
-        others = [times[name] for name in LIBRARIES if name in times]
-        return min(others) / times[OURS] if others else None
-
-    @property
-    def share(self) -> float:
-        """The share of the core's peak."""
-        return self.best[PEAK] / self.best[OURS]
-
-    @property
-    def times_bound(self) -> float:
-        """The multiple of the least time that the machine needs."""
-        return self.best[OURS] / max(self.best[PEAK], self.best[READING])
+LEAST_SECONDS, SMALL_OPERATIONS, PEAK_TURNS = 3e-4, 1e7, 100_000
+MOST, SHARE, TIMES_BOUND = 1.05, 0.85, 1.5
+"""Goals: time over that of the fastest library, share of the peak from 256³ on, multiple of the bound."""
 
 
 def libraries() -> dict[str, Any]:
@@ -113,27 +68,6 @@ def libraries() -> dict[str, Any]:
         [path, *_] = sorted(folder.glob(file))
         found[name] = ctypes.CDLL(str(path))[function]
     return found
-
-
-def aligned(*shape: int) -> np.ndarray:
-    """Return a random matrix aligned to a cache line, as in a workspace."""
-    size = int(np.prod(shape))
-    room = np.random.default_rng(0).normal(size=size + 16).astype(np.float32)
-    start = -room.ctypes.data % 64 // 4
-    return room[start : start + size].reshape(shape)
-
-
-def in_turns(functions: dict[str, Callable[[], Any]]) -> Times:
-    """Return the processor time of each function in each round."""
-    taken: Times = {name: [] for name in functions}
-    for function in functions.values():
-        function()
-    for _ in range(ROUNDS):
-        for name, function in functions.items():
-            start = time.thread_time()
-            function()
-            taken[name].append(time.thread_time() - start)
-    return taken
 
 
 class Product:
@@ -179,10 +113,10 @@ class Product:
         for result in self.results.values():
             np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
 
-    def seconds(self, taken: Mapping[str, float]) -> dict[str, float]:
-        """Return the seconds of one product from those of the functions; at the peak, of its operations."""
+    def seconds(self, name: str, taken: Sequence[float]) -> list[float]:
+        """Return the seconds of one product from those of a function; at the peak, of its operations."""
         of_peak = PEAK_TURNS * self.code.peak(1, pointer(self.sink)) / self.operations
-        return {name: each / (of_peak if name == PEAK else self.times) for name, each in taken.items()}
+        return [each / (of_peak if name == PEAK else self.times) for each in taken]
 
     def _operand(self, x: np.ndarray) -> list[Any]:
         return [pointer(x), *(ctypes.c_ssize_t(stride // 4) for stride in x.strides)]
@@ -201,51 +135,55 @@ class Product:
 def measured(code: ctypes.CDLL, libraries: dict[str, Any], m: int, n: int, k: int, layout: str) -> Row:
     """Measure a product by all."""
     product = Product(code, m, n, k, layout)
-    taken = in_turns(product.functions(libraries))
+    every = rounds_of(product.functions(libraries))
     product.check()
-    best, median = (
-        product.seconds({name: of(each) for name, each in taken.items()}) for of in (min, statistics.median)
-    )
-    return Row(m, n, k, layout, best, median)
+    taken = {name: product.seconds(name, each) for name, each in every.items()}
+    bounds = {name: figures(taken.pop(name)) for name in (PEAK, READING)}
+    return row_of(f"{m} × {n} × {k} {layout}", taken, sizes=[m, n, k], **bounds)
 
 
-def line(row: Row) -> list[str]:
-    """Format a row: operations a second, and goals that are missed in red."""
-    speeds = [row.speed(times) for times in (row.best, row.median)]
-    beside = [f"[red]{s:.2f}[/]" if s < ENOUGH else f"{s:.2f}" for s in speeds if s is not None]
-    is_small = 2 * row.m * row.n * row.k < SMALL_OPERATIONS
-    is_missed = row.times_bound > TIMES_BOUND if is_small else row.share < SHARE and min(row.sizes) >= 256
-    last = f"{row.times_bound:.2f} × bound" if is_small else f"{row.share:.0%} of peak"
-    rates = [row.rate(name) for name in (OURS, PACKED, *LIBRARIES)]
-    return [row.what, *rates, " | ".join(beside) or "–", f"[red]{last}[/]" if is_missed else last]
+def share(row: Row) -> float:
+    """Return the share of the core's peak."""
+    return float(row.facts[PEAK]["seconds"] / row.ours()[OURS])
 
 
-def main(
-    only: Annotated[str, typer.Option(help="measure those whose name has this text")] = "",
-    keep: Annotated[
-        bool, typer.Option(help="write the file of the processor in benchmarks/results/products")
-    ] = False,
-    flags: Annotated[str, typer.Option(help="more flags of the compiler, as -march=haswell")] = "",
-) -> None:
+def times_bound(row: Row) -> float:
+    """Return the multiple of the least time that the machine needs."""
+    return float(row.ours()[OURS] / max(row.facts[bound]["seconds"] for bound in (PEAK, READING)))
+
+
+def bound(row: Row) -> str:
+    """Compare with the peak, or with the bound of a small product."""
+    if 2 * prod(row.facts["sizes"]) < SMALL_OPERATIONS:
+        return red(f"{times_bound(row):.2f} × bound", times_bound(row) <= TIMES_BOUND)
+    return red(f"{share(row):.0%} of peak", share(row) >= SHARE or min(row.facts["sizes"]) < 256)
+
+
+COLUMNS = {
+    **tables.WHAT,
+    **{name: rate(name, lambda row, seconds: 2e-9 * prod(row.facts["sizes"]) / seconds, ".0f")
+       for name in (OURS, PACKED, *LIBRARIES)},
+    "beside the best library": beside(lambda ratio: ratio <= MOST), "bound": bound,
+}  # fmt: skip
+"""GFLOP/s of all, ratios of times, and the bound."""
+
+
+def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     """Measure products, print a table, and keep its figures."""
     used = {"gemm_f32", "gemm_packed_f32"}
-    code, others, rows = library("products", *flags.split(), used=used, packing=PACKING), libraries(), []
-    columns = ("product", "catgrad c", "packed before", *LIBRARIES, "beside the best library", "")
-    table = Table(
-        *columns, box=box.SIMPLE_HEAD,
-        title=f"GFLOP/s of the best round and of the median, one thread of {processor()}",
-    )  # fmt: skip
-    console = Console(width=150)
-    for shape in SHAPES:
-        if only.replace("x", "×") in f"{shape[0]}×{shape[1]}×{shape[2]} {shape[3]}":
-            rows.append(measured(code, others, *shape))
-            table.add_row(*line(rows[-1]))
-    console.print(table)
+    code, others = library("products", *flags.split(), used=used, packing=PACKING), libraries()
+    names = ["×".join(map(str, shape[:3])) + f" {shape[3]}" for shape in SHAPES]
+    rows = [
+        measured(code, others, *shape)
+        for name, shape in zip(names, SHAPES, strict=True)
+        if is_chosen(name, only.replace("x", "×"))
+    ]
+    title = f"GFLOP/s of the best round and of the median, one thread of {processor()}"
+    Console(width=150).print(tables.table(rows, COLUMNS, title))
     if keep:
-        packages = [package for _, package, _, _ in LIBRARIES.values()]
-        described = {"command": "python -m benchmarks.c.products --keep", "processor": processor()}
-        figures = {**described, "peers": packages, "rows": [asdict(row) for row in rows]}
-        records.keep(results_of("products", processor()), figures)
+        path = records.path_of("products", processor())
+        versions = records.versions_of(package for _, package, _, _ in LIBRARIES.values())
+        records.added(Record(f"{COMMAND} --keep", rows, versions=versions), path).keep(path)
 
 
 if __name__ == "__main__":

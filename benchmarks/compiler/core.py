@@ -6,17 +6,25 @@ against one written by hand, and the import. Takes some minutes.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from functools import partial
+from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import numpy as np
+import typer
 from catgrad.backends.c.compiler import COMPILER, C
 
 from benchmarks.cpu.workloads import chosen
-from benchmarks.harness import Report, best, peer_python, seconds_printed, side_by_side, this_python
+from benchmarks.harness import best, in_turns, peer_python, seconds_printed
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import Row
+from benchmarks.reports import beside, report
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import NdArrayType, Task, Term, emit, layers, mse, sgd
 from catgrad.learn.task import COMPILED
@@ -47,7 +55,7 @@ def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103
     return [loss, w1 - 5 * (x.T @ d1), b1 - 5 * d1.sum(axis=0), w2 - 5 * (h.T @ d2), b2 - 5 * d2.sum(axis=0)]
 
 
-def compiling(report: Report, with_peer: bool) -> None:
+def compiling(with_peer: bool) -> Iterator[Row]:
     """Measure compilation of 128 and 1,024 dense layers."""
     compile_chain(2)
     small, one_by_one = best(lambda: compile_chain(128)), best(lambda: compile_chain(128, True))
@@ -57,12 +65,11 @@ def compiling(report: Report, with_peer: bool) -> None:
             "catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0"
         )  # it imports torch undeclared
         peer = seconds_printed(python, "benchmarks/peers/catgrad_chain.py", "128")
-        report.add("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
-        report.add("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer, "")
-    report.add("compile 1,024 dense layers", large, "128 layers", small, "≤ 10")
-    report.add(
-        "the same, composed by >>", best(lambda: compile_chain(1024, True), 2), "128 by >>", one_by_one, ""
-    )
+        yield beside("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
+        yield beside("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer)
+    yield beside("compile 1,024 dense layers", large, "128 layers", small, "≤ 10")
+    slow = best(lambda: compile_chain(1024, True), 2)
+    yield beside("1,024 dense layers, composed by >>", slow, "128 by >>", one_by_one)
 
 
 def c_seconds(task: Task) -> tuple[float, float]:
@@ -86,7 +93,7 @@ def transformer(net: str, **sizes: int) -> Task:
     ).task
 
 
-def emitting_c(report: Report) -> None:
+def emitting_c() -> Iterator[Row]:
     """Measure emission to C, and its compiler, by processor time."""
     tasks = {
         f"{count} dense layers": (Task(layers.sequential(*dense_layers(count)), sgd(0.1), mse), goal)
@@ -100,7 +107,7 @@ def emitting_c(report: Report) -> None:
     tasks["a U-Net"] = unet.task, "emit + compiler ≤ 8 s"
     for what, (task, goal) in tasks.items():
         emitted, compiled = c_seconds(task)
-        report.add(f"emit {what} to C", emitted, "C compiler", compiled, goal)
+        yield beside(f"emit {what} to C", emitted, "C compiler", compiled, goal)
 
 
 def dense_layers(count: int) -> list[Term]:
@@ -108,46 +115,45 @@ def dense_layers(count: int) -> list[Term]:
     return [layers.dense(BATCH, WIDTH, WIDTH) for _ in range(count)]
 
 
-def stepping(report: Report) -> None:
+def stepping() -> Iterator[Row]:
     """Measure the step of `hidden` at batch 150."""
     compiled = emit(iris.hidden()).load()()
     x, y = iris.load()
     p = compiled.init(0)
     for a, b in zip(compiled.step(*p, x, y), hand_written_step(*p, x, y), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    hand, emitted, checked = side_by_side(
-        [
-            lambda: hand_written_step(*p, x, y),
-            lambda: compiled.step.function(*p, x, y),
-            lambda: compiled.step(*p, x, y),
-        ]
-    )
-    report.add("emitted step of `hidden`, batch 150", emitted, "hand-written NumPy", hand, "≤ 1.15")
-    report.add("the same, arguments checked", checked, "hand-written NumPy", hand, "≤ 1.15")
+    calls = {
+        "hand": lambda: hand_written_step(*p, x, y),
+        "emitted": lambda: compiled.step.function(*p, x, y),
+        "checked": lambda: compiled.step(*p, x, y),
+    }
+    hand, emitted, checked = map(median, in_turns(calls, 15, 500).values())
+    yield beside("emitted step of `hidden`, batch 150", emitted, "hand-written NumPy", hand, "≤ 1.15")
+    yield beside("the same, arguments checked", checked, "hand-written NumPy", hand, "≤ 1.15")
 
 
-def importing(report: Report) -> None:
+def importing() -> Iterator[Row]:
     """Measure `import catgrad` in a fresh interpreter."""
     timed = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
     ours, numpy = (
-        min(seconds_printed(this_python(), "-c", timed.format(name)) for _ in range(7))
+        min(seconds_printed(sys.executable, "-c", timed.format(name)) for _ in range(7))
         for name in ("catgrad", "numpy")
     )
-    report.add("import catgrad", ours, "import numpy", numpy, "≤ 0.35 s")
+    yield beside("import catgrad", ours, "import numpy", numpy, "≤ 0.35 s")
 
 
-def main() -> None:
-    """Run all and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--no-peer", action="store_true", help="leave out Python catgrad (a minute)")
-    options = parser.parse_args()
-    report = Report("core", "the compiler", "python -m benchmarks.compiler.core")
-    importing(report)
-    stepping(report)
-    emitting_c(report)
-    compiling(report, with_peer=not options.no_peer)
-    report.finish()
+def main(
+    no_peer: Annotated[bool, typer.Option("--no-peer", help="Leave out Python catgrad (a minute).")] = False,
+    only: Only = "",
+    keep: Keep = False,
+) -> None:
+    """Run all, or the parts import, step, emit and compile that are named, and print the table."""
+    parts = {
+        "import": importing, "step": stepping, "emit": emitting_c, "compile": partial(compiling, not no_peer),
+    }  # fmt: skip
+    rows = [row for name, part in parts.items() if is_chosen(name, only) for row in part()]
+    report("core", "the compiler", "python -m benchmarks.compiler.core", rows, keep)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

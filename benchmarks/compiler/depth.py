@@ -3,21 +3,22 @@
 Emits the character GPT with 4 and 12 layers for targets whose loops have layers, and with 96 for C, after an
 emission that loads each target. Prints the lines of the model's file, of it and its siblings, the least
 processor time in which the model is built and its source emitted, and the ratio of the latter to that of the
-first depth. Takes a minute; the figures are kept in benchmarks/results/depth.json and in
+first depth. Takes a minute; `--keep` writes benchmarks/results/depth.json and
 docs/explanation/emitted-code.md.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 
+import typer
 from catgrad.examples.char_gpt import BATCH, CONTEXT, gpt, optimiser
 
-from benchmarks.harness import RESULTS, ROOT, duration, processor
-from benchmarks.pages import markdown, write_table
+from benchmarks.harness import ROOT
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import OURS, Record, Row, added, path_of
+from benchmarks.tables import cells, counted, fact, figure, markdown, text, write_table
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 
 VOCABULARY, STEPS, ROUNDS = 65, 1000, 3
@@ -30,20 +31,9 @@ DEPTHS: Mapping[str, tuple[int, ...]] = {
     "ggml": (4, 12),
     "javascript": (4, 12),
 }
-JSON, PAGE = RESULTS / "depth.json", ROOT / "docs/explanation/emitted-code.md"
-HEADINGS = ("target", "layers", "lines", "of all files", "model", "emission", "ratio")
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of one depth on one target; times are processor times in seconds."""
-
-    target: str
-    layers: int
-    lines: int
-    all_lines: int
-    model: float
-    emission: float
+JSON, PAGE = path_of("depth"), ROOT / "docs/explanation/emitted-code.md"
+FIGURES = {"lines": counted, "all_lines": counted, "model": text, "emission": text}
+"""The figures, with how they are shown; times are processor times in seconds."""
 
 
 def task(depth: int) -> Task:
@@ -65,7 +55,8 @@ def measured(target: str, depth: int, rounds: int = ROUNDS) -> Row:
         emissions.append(time.process_time() - built)
     lines = artifact.source.count("\n")
     all_lines = sum(text.count("\n") for text in artifact.files.values() if isinstance(text, str))
-    return Row(target, depth, lines, all_lines, min(models), min(emissions))
+    figures = dict(zip(FIGURES, (lines, all_lines, min(models), min(emissions)), strict=True))
+    return Row(f"{target}, {depth} layers", {OURS: figures}, facts={"target": target, "layers": depth})
 
 
 def every(depths: Mapping[str, Iterable[int]]) -> Iterator[Row]:
@@ -78,31 +69,27 @@ def every(depths: Mapping[str, Iterable[int]]) -> Iterator[Row]:
 def table(rows: Sequence[Row]) -> str:
     """Return a table in Markdown."""
     first: dict[str, Row] = {}
+
+    def ratio(row: Row) -> str:
+        before = first.setdefault(row.facts["target"], row)
+        return f"{row.results[OURS]['emission'] / before.results[OURS]['emission']:.1f}"
+
+    names = ("lines", "of all files", "model", "emission")
+    columns = {name: figure(*each) for name, each in zip(names, FIGURES.items(), strict=True)}
     return markdown(
-        HEADINGS,
-        [
-            (
-                row.target, str(row.layers), f"{row.lines:,}", f"{row.all_lines:,}", duration(row.model),
-                duration(row.emission), f"{row.emission / first.setdefault(row.target, row).emission:.1f}",
-            )
-            for row in rows
-        ],
-    )  # fmt: skip
+        *cells(rows, {"target": fact("target"), "layers": fact("layers"), **columns, "ratio": ratio})
+    )
 
 
-def main() -> None:
-    """Print the table, and keep the figures."""
-    rows = [*every(DEPTHS)]
+def main(only: Only = "", keep: Keep = False) -> None:
+    """Measure targets, print the table, and keep the figures."""
+    rows = [*every({target: depths for target, depths in DEPTHS.items() if is_chosen(target, only)})]
     print(f"{table(rows)}\n")
-    kept = {
-        "command": "python -m benchmarks.compiler.depth",
-        "processor": processor(),
-        "rows": [asdict(row) for row in rows],
-    }
-    JSON.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    write_table(PAGE, table(rows))
-    print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
+    if keep:
+        record = added(Record("python -m benchmarks.compiler.depth --keep", rows), JSON)
+        record.keep(JSON)
+        write_table(PAGE, table(record.rows))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness import ROOT
-from benchmarks.pages import markdown, write_table
+from benchmarks.tables import markdown, write_table
 from catgrad.backend import TOLERANCE
 from catgrad.errors import CatgradError, DtypeError
 

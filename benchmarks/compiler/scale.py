@@ -18,16 +18,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 
-from benchmarks import records
-from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
-from benchmarks.pages import markdown, write_table
+from benchmarks.harness import ROOT, errors_in_a_line
+from benchmarks.options import Keep
 from benchmarks.peers.data_parallel import SIZES
+from benchmarks.records import Record, Row, path_of
+from benchmarks.tables import cells, fact, figure, markdown, text, write_table
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import emit
 from catgrad.learn.reports.communication import Communication, communication
@@ -70,22 +71,20 @@ VOCABULARY, TENSOR = 50304, 4
 """Tokens, rounded up so that devices share them evenly, and the devices that share layers."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A step of some processes, and the parts that the model of its time consists of, in seconds."""
-
-    processes: int
-    compute: float
-    communicate: float
-    step: float
-
-    @property
-    def modelled(self) -> float:
-        """The time of a step by the model."""
-        return self.compute + self.communicate
+def row_of(processes: int, compute: float, communicate: float, step: float) -> Row:
+    """Return the row of a step of some processes, and of the parts that the model of its time consists of."""
+    figures = {"seconds": step, "compute": compute, "communicate": communicate}
+    name = f"{processes} processes" if processes > 1 else "1 process"
+    return Row(name, {"catgrad torch": figures}, facts={"processes": processes})
 
 
-def measured() -> list[Measured]:
+def modelled(row: Row) -> float:
+    """Return the time of a step by the model."""
+    [figures] = row.results.values()
+    return float(figures["compute"] + figures["communicate"])
+
+
+def measured() -> list[Row]:
     """Train with each number of processes, which take turns where there are more of them than cores."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -101,7 +100,8 @@ def measured() -> list[Measured]:
         sent = sends.sent("data")
         assert isinstance(sent, int)
         turns = -(-count // cores)
-        found.append(Measured(count, turns * alone, run["arrays"] * latency + sent / bandwidth, run["step"]))
+        communicates = run["arrays"] * latency + sent / bandwidth
+        found.append(row_of(count, turns * alone, communicates, run["step"]))
     return found
 
 
@@ -158,41 +158,41 @@ def thresholds(models: Mapping[str, Mapping[str, int]] = MODELS) -> Iterator[Thr
             )  # fmt: skip
 
 
-def tables(runs: list[Measured], simulated: list[Threshold]) -> list[str]:
+COLUMNS = {
+    "processes": fact("processes"), "computes": figure("compute", text),
+    "communicates": figure("communicate", text), "modelled step": lambda row: text(modelled(row)),
+    "measured": figure("seconds", text),
+    "ratio": lambda row: f"{row.seconds(row.mine) / modelled(row):.2f}",
+}  # fmt: skip
+
+
+def tables(runs: list[Row], simulated: list[Threshold]) -> list[str]:
     """Return the measured steps and the thresholds in Markdown."""
-    first = [
-        (str(run.processes), *map(duration, (run.compute, run.communicate, run.modelled, run.step)),
-         f"{run.step / run.modelled:.2f}")
-        for run in runs
-    ]  # fmt: skip
-    second = [
+    lines = [
         (t.model, t.accelerator, f"{t.data:,.0f}", f"{t.fsdp:,.0f}", f"{t.tensor:.2f}") for t in simulated
     ]
-    return [
-        markdown(("processes", "computes", "communicates", "modelled step", "measured", "ratio"), first),
-        markdown(
-            ("model", "device", "tokens, data", "tokens, fsdp", f"tensor, {TENSOR} devices: ratio of times"),
-            second,
-        ),
-    ]
+    headings = (
+        "model",
+        "device",
+        "tokens, data",
+        "tokens, fsdp",
+        f"tensor, {TENSOR} devices: ratio of times",
+    )
+    return [markdown(*cells(runs, COLUMNS)), markdown(headings, lines)]
 
 
-def main(keep: Annotated[bool, typer.Option(help="Write the JSON and the page.")] = False) -> None:
+def main(keep: Keep = False) -> None:
     """Measure, simulate, and print both tables."""
     console = Console()
     with errors_in_a_line(console):
         runs, simulated = measured(), list(thresholds())
-        for table in tables(runs, simulated):
-            console.print(table, markup=False, highlight=False, soft_wrap=True)
-            console.print()
-            if keep:
-                write_table(PAGE, table)
+    for table in tables(runs, simulated):
+        console.print(table, "\n", markup=False, highlight=False, soft_wrap=True)
+        if keep:
+            write_table(PAGE, table)
     if keep:
-        kept = {
-            "command": "python -m benchmarks.compiler.scale --keep", "processor": processor(),
-            "rows": list(map(asdict, runs)), "thresholds": list(map(asdict, simulated)),
-        }  # fmt: skip
-        records.keep(RESULTS / "scale.json", kept)
+        more = {"thresholds": list(map(asdict, simulated))}
+        Record("python -m benchmarks.compiler.scale --keep", runs, more=more).keep(path_of("scale"))
 
 
 if __name__ == "__main__":

@@ -6,49 +6,35 @@ memory that the import takes beyond what the process held before; and for small 
 between emitted code and PyTorch, relative to the largest element of the same array. Each model has a process
 of its own, on Linux. Takes ten minutes, and ten more with `--targets numpy,c`, for the C compiler.
 
-Prints the figures, writes the tables of docs/reference/torch-families.md, and keeps the figures in
-benchmarks/results/torch_import.json.
+Prints the figures; `--keep` writes benchmarks/results/torch_import.json and the tables of
+docs/reference/torch-families.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
 import multiprocessing
-import os
-import platform
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from benchmarks import records
-from benchmarks.harness import RESULTS, ROOT, duration, processor
+import typer
 
-JSON = RESULTS / "torch_import.json"
+from benchmarks.harness import ROOT
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import OURS, Record, Row, added, path_of
+from benchmarks.tables import Columns, cells, counted, figure, markdown, text, times, write_table
+
+COMMAND = "python -m benchmarks.compiler.torch_import"
+JSON = path_of("torch_import")
 PAGE = ROOT / "docs" / "reference" / "torch-families.md"
 ROUNDS = 5
 MAX_RATIO, MAX_COPIES, MAX_MORE_BYTES = 2.0, 2, 300e6
 LARGE = "GPT-2, 124 million parameters"
-HEADINGS = ("family", "parameters", "operations", "torch.export", "import", "ratio", "memory of the import")
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of one model; differences by target."""
-
-    family: str
-    parameters: int
-    operations: int
-    weights_bytes: int
-    export_seconds: float
-    seconds: float
-    ratio: float
-    peak_bytes: int
-    differences: dict[str, float]
 
 
 def measured(family: str, make: Callable[[], tuple[Any, Sequence[Any]]], targets: Sequence[str]) -> Row:
@@ -67,17 +53,16 @@ def measured(family: str, make: Callable[[], tuple[Any, Sequence[Any]]], targets
     for _ in range(ROUNDS):
         exports.append(seconds(lambda: torch.export.export(module, tuple(inputs), strict=False)))
         imports.append(seconds(lambda: from_torch(module, *inputs)))
-    return Row(
-        family,
-        sum(parameter.size for parameter in imported.parameters.values()),
-        imported.model.H.X,
-        sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers())),
-        min(exports),
-        min(imports),
-        min(imports) / min(exports),
-        peak,
-        {target: largest_difference(module, inputs, imported, target) for target in targets},
-    )
+    results = {
+        OURS: {"seconds": min(imports), "peak_bytes": peak}, "torch.export": {"seconds": min(exports)},
+    }  # fmt: skip
+    facts = {
+        "parameters": sum(parameter.size for parameter in imported.parameters.values()),
+        "operations": imported.model.H.X,
+        "weights_bytes": sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers())),
+        "differences": {target: largest_difference(module, inputs, imported, target) for target in targets},
+    }
+    return Row(family, results, facts=facts)
 
 
 def seconds(function: Callable[[], Any]) -> float:
@@ -110,86 +95,80 @@ def gpt_2() -> tuple[Any, Sequence[Any]]:
     return Result(model, "logits", "input_ids", use_cache=False), [torch.randint(50257, (1, 64))]
 
 
-def cells(row: Row) -> list[str]:
-    """Return a row of the table as texts."""
-    return [
-        row.family, f"{row.parameters:,}", f"{row.operations:,}", duration(row.export_seconds),
-        duration(row.seconds), f"{row.ratio:.2f}", f"{row.peak_bytes / 1e6:.0f} MB",
-        *(f"{difference:.1e}" for difference in row.differences.values()),
-    ]  # fmt: skip
+def columns_of(targets: Iterable[str]) -> Columns:
+    """Return the columns of the figures, and of the differences on targets."""
+
+    def difference(row: Row, target: str) -> str:
+        return f"{row.facts['differences'][target]:.1e}"
+
+    return {
+        "family": lambda row: row.what,
+        **{name: lambda row, name=name: counted(row.facts[name]) for name in ("parameters", "operations")},  # type: ignore[misc]
+        **times(["torch.export"]),
+        "import": figure("seconds", text),
+        "ratio": lambda row: f"{row.ratio:.2f}",
+        "memory of the import": figure("peak_bytes", lambda size: f"{size / 1e6:.0f} MB"),
+        **{f"difference on {target}": partial(difference, target=target) for target in targets},
+    }
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return a table in Markdown."""
-    targets = [f"difference on {target}" for target in rows[0].differences]
-    lines = [[*HEADINGS, *targets], ["---"] * (len(HEADINGS) + len(targets)), *map(cells, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(*cells(rows, columns_of(rows[0].facts["differences"])))
 
 
 def verdict(row: Row) -> str:
     """Compare the import of a large model with its limits."""
-    limit = MAX_COPIES * row.weights_bytes + MAX_MORE_BYTES
+    limit, used = MAX_COPIES * row.facts["weights_bytes"] + MAX_MORE_BYTES, row.results[OURS]["peak_bytes"]
     return (
-        f"{row.family}: {row.ratio:.2f} times the time of torch.export (at most {MAX_RATIO:g}), "
-        f"{row.peak_bytes / 1e6:.0f} MB (at most {limit / 1e6:.0f} MB, twice the weights and 300 MB)"
+        f"{row.what}: {row.ratio:.2f} times the time of torch.export (at most {MAX_RATIO:g}), "
+        f"{used / 1e6:.0f} MB (at most {limit / 1e6:.0f} MB, twice the weights and 300 MB)"
     )
 
 
-def written(page: str, small: str, large: str) -> str:
-    """Return the page with its tables replaced."""
-    parts = page.split("\n\n")
-    first, second = (k for k, part in enumerate(parts) if part.startswith("| family"))
-    parts[first], parts[second] = small, large
-    return "\n\n".join(parts).rstrip("\n") + "\n"
+def tables(rows: Sequence[Row]) -> list[str]:
+    """Return the tables of small models and of the large one."""
+    parts = ([row for row in rows if bool(row.facts["differences"]) == small] for small in (True, False))
+    return [table(part) for part in parts if part]
 
 
-def keep(rows: dict[str, Row], names: Sequence[str]) -> None:
+def keep_all(rows: Sequence[Row], names: Sequence[str]) -> None:
     """Write the JSON and the page, with the figures of earlier runs for models that were not measured now."""
-    import torch
-    import transformers
-
-    earlier = json.loads(JSON.read_text())["rows"] if JSON.exists() else []
-    known = {row["family"]: Row(**row) for row in earlier} | rows
-    every = [known[name] for name in names if name in known]
-    machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    whole = {
-        "command": "python -m benchmarks.compiler.torch_import", "machine": machine, "versions": versions,
-        "rows": [asdict(row) for row in every],
-    }  # fmt: skip
-    small, large = ([row for row in every if bool(row.differences) == is_small] for is_small in (True, False))
-    page = written(PAGE.read_text(encoding="utf-8"), table(small), table(large))
-    records.keep(JSON, whole)
-    PAGE.write_text(page, encoding="utf-8")
-    print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
+    versions = {name: version(name) for name in ("torch", "transformers")}
+    found = added(Record(f"{COMMAND} --keep", rows, versions=versions), JSON)
+    known = {row.what: row for row in found.rows}
+    found = replace(found, rows=[known[name] for name in names if name in known])
+    found.keep(JSON)
+    for each in tables(found.rows):
+        write_table(PAGE, each)
 
 
-def main() -> None:
-    """Measure all, or the families that are named, and print tables."""
+def main(
+    only: Only = "",
+    targets: Annotated[str, typer.Option(help="Targets on which differences are measured.")] = "numpy",
+    keep: Keep = False,
+) -> None:
+    """Measure all families, or those that are named, and print tables."""
     import torch
 
     from tests.conformance.torch_families import FAMILIES, made
     from tests.conformance.torch_vision import import_torchvision
 
-    parser = argparse.ArgumentParser(description="Measure imports from PyTorch.")
-    parser.add_argument("families", nargs="*", choices=[*FAMILIES, LARGE, []], metavar="FAMILY")
-    parser.add_argument("--targets", default="numpy", help="targets on which differences are measured")
-    options = parser.parse_args()
     warnings.simplefilter("ignore")  # warnings of the libraries about their own code
     torch.set_num_threads(1)
     import_torchvision()
     measured("", lambda: made("GPT-2"), ())  # loads the libraries, and what they compute once
-    names, rows = (*FAMILIES, LARGE), {}
-    for name in options.families or names:
+    names, rows = (*FAMILIES, LARGE), []
+    for name in (name for name in names if is_chosen(name, only)):
         if name == LARGE:
-            rows[name] = in_a_process(name, gpt_2, ())
-            print(verdict(rows[name]), flush=True)
+            rows.append(in_a_process(name, gpt_2, ()))
+            print(verdict(rows[-1]), flush=True)
         else:
-            targets = options.targets.split(",")
-            rows[name] = in_a_process(name, functools.partial(made, name), targets)
-            print(" ".join(cells(rows[name])), flush=True)
-    keep(rows, names)
+            rows.append(in_a_process(name, partial(made, name), targets.split(",")))
+            print(*cells(rows[-1:], columns_of(targets.split(",")))[1][0], flush=True)
+    if keep:
+        keep_all(rows, names)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,9 +6,16 @@ PyTorch's, both with one thread. Takes a minute.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from statistics import median
 
-from benchmarks.harness import Report, best, side_by_side
+import numpy as np
+import typer
+
+from benchmarks.harness import best, in_turns
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import Row
+from benchmarks.reports import beside, report
 from catgrad import Dtype, NdArrayType, Task, emit, losses, optimisers
 from catgrad.learn.entries import program
 from catgrad.learn.task import COMPILED
@@ -19,7 +26,7 @@ from examples.char_gpt import BATCH, CONTEXT, DEPTH, HEADS, WIDTH, gpt
 SIZE, VOCABULARY = 12, 65
 
 
-def compiling(report: Report) -> None:
+def compiling() -> Iterator[Row]:
     """Build, differentiate and emit all functions of 12 layers, for two targets."""
 
     def gpt_2() -> Task:
@@ -31,10 +38,10 @@ def compiling(report: Report) -> None:
     step = program(gpt_2(), get_backend("numpy").has).kinds[Kind.STEP]
     print(f"GPT-2's shape: {gpt_2().model.H.X} operations; {len(step.body)} in step as it is emitted from")
     for target, time in seconds.items():
-        report.add(f"compile GPT-2's shape for {target}", time, "target numpy", seconds["numpy"], "≤ 3 s")
+        yield beside(f"compile GPT-2's shape for {target}", time, "target numpy", seconds["numpy"], "≤ 3 s")
 
 
-def stepping(report: Report) -> None:
+def stepping() -> Iterator[Row]:
     """Measure the character GPT: 4 layers of width 128, 12 windows of 64 characters."""
     import torch
 
@@ -54,17 +61,17 @@ def stepping(report: Report) -> None:
     x, y = (torch.tensor(rng.integers(0, VOCABULARY, (SIZE, CONTEXT))) for _ in range(2))
     for _ in range(5):
         np.testing.assert_allclose(float(learner.step(x, y)), float(step(x, y)), rtol=1e-4)
-    ours, eager = side_by_side([lambda: learner.step(x, y), lambda: step(x, y)], rounds=11, number=10)
-    report.add("emitted torch step of the character GPT", ours, "PyTorch eager", eager, "≤ 1.0")
+    calls = {"ours": lambda: learner.step(x, y), "eager": lambda: step(x, y)}
+    ours, eager = map(median, in_turns(calls, 11, 10).values())
+    yield beside("emitted torch step of the character GPT", ours, "PyTorch eager", eager, "≤ 1.0")
 
 
-def main() -> None:
-    """Run all and print the table."""
-    report = Report("training", "models of real size", "python -m benchmarks.compiler.training")
-    stepping(report)
-    compiling(report)
-    report.finish()
+def main(only: Only = "", keep: Keep = False) -> None:
+    """Run all, or the parts step and compile that are named, and print the table."""
+    parts = {"step": stepping, "compile": compiling}
+    rows = [row for name, part in parts.items() if is_chosen(name, only) for row in part()]
+    report("training", "models of real size", "python -m benchmarks.compiler.training", rows, keep)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -5,33 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.cpu import kept
-from benchmarks.cpu.rows import Row, means
-from benchmarks.cpu.tables import counted, names_of, over, percent, text
+from benchmarks.cpu.rows import by_threads, counted, least, means, peaks_of, share, timed
 from benchmarks.machine import Peaks
-
-
-def tables(rows: Sequence[Row], peaks: Peaks) -> list[str]:
-    """Return a table for each number of threads, with the geometric means of its steps below."""
-    counts = dict.fromkeys(row.threads for row in rows)
-    return [table([row for row in rows if row.threads == threads], peaks) for threads in counts]
+from benchmarks.records import Row
+from benchmarks.tables import BESIDE, WHAT, cells, markdown, names_of, percent, text, times
 
 
 def table(rows: Sequence[Row], peaks: Peaks) -> str:
-    """Return the rows of one number of threads, with the time of every competitor."""
-    names = names_of(rows)
-    heading = ("model", "function", *names, "ratio", "least time", "share")
-    lines = [heading, ("---",) * len(heading)]
-    for row in rows:
-        times = (text(row.seconds(name)) for name in names)
-        ends = over(row.ratio(names[0])), text(row.least(peaks)), percent(row.share(names[0], peaks))
-        lines.append((row.title, row.measure, *times, *ends))
+    """Return the rows of one number of threads, with the time of every competitor, and means below."""
+    columns = {
+        **WHAT, **times(names_of(rows)), "ratio": BESIDE["ratio"],
+        "least time": lambda row: text(least(row, peaks)), "share": lambda row: percent(share(row, peaks)),
+    }  # fmt: skip
     below = [
-        f"\nGeometric mean of the {what} of steps, {counted(rows[0].threads)}: {mean:.3g} (rows: {count}).\n"
-        for what, (mean, count) in means(rows, names[0], peaks).items()
+        f"Geometric mean of the {what} of steps, {counted(rows[0].facts['threads'])}: {mean:.3g}"
+        f" (rows: {count}).\n"
+        for what, (mean, count) in means(rows, peaks).items()
     ]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + "".join(below)
+    return "\n".join([markdown(*cells(rows, columns)), "", *below])
 
 
 if __name__ == "__main__":
     for found in kept.every():
-        print(f"### {found.machine[kept.PROCESSOR]}\n", *tables(found.rows, found.peaks), sep="\n")
+        print(f"### {found.machine['processor']}\n")
+        for rows in by_threads(timed(found)).values():
+            print(table(rows, peaks_of(found)))

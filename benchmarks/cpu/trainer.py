@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import machine
+from benchmarks.cpu.rows import MEMORY
 from benchmarks.cpu.workloads import chosen
 from benchmarks.processes import Competitor, Process
+from benchmarks.records import Row
 from catgrad import emit
 from catgrad.errors import CatgradError, ToolError
 from catgrad.formats import safetensors
@@ -17,24 +19,15 @@ from catgrad.formats import safetensors
 STEPS = 10
 
 
-@dataclass(frozen=True)
-class Trainer:
-    """The peak memory of each process in bytes, or the reason why it is unknown."""
-
-    memory: dict[str, int]
-    reasons: dict[str, str]
-
-
-def trainer(place: Path, both: Sequence[Competitor]) -> Trainer:
-    """Measure catgrad and the first peer."""
-    memory: dict[str, int] = {}
-    reasons: dict[str, str] = {}
+def trainer(place: Path, both: Sequence[Competitor]) -> Row:
+    """Measure the peak memory of catgrad and the first peer in bytes."""
+    found: dict[str, dict[str, Any]] = {}
     for competitor in both:
         try:
-            memory[competitor.name] = trained(competitor, place)
+            found[competitor.name] = {"bytes": trained(competitor, place)}
         except CatgradError as error:
-            reasons[competitor.name] = error.found
-    return Trainer(memory, reasons)
+            found[competitor.name] = {"reason": error.found}
+    return Row(MEMORY, found)
 
 
 def trained(competitor: Competitor, place: Path) -> int:

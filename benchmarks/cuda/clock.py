@@ -87,13 +87,11 @@ def by_name(events: Iterable[Any], steps: int) -> dict[str, float]:
 
 
 def card() -> dict[str, Any]:
-    """Describe the GPU and the versions of what drives it."""
+    """Describe the GPU."""
     properties = torch.cuda.get_device_properties(0)
     return {
         "gpu": properties.name,
         "memory": properties.total_memory,
         "multiprocessors": properties.multi_processor_count,
         "capability": f"{properties.major}.{properties.minor}",
-        "torch": torch.__version__,
-        "cuda of torch": torch.version.cuda,
     }

@@ -8,10 +8,11 @@ have been compared. Times are those between two CUDA events: after at least 20 c
 memory of a GPU does not hold all of them. Inputs are random. Kernels are compared with a copy and with
 cuBLAS, measured in the same run. The kernels of each step are those that CUPTI records.
 
-Parts are measured in the order of what matters most. A row is put into benchmarks/results/cuda.json as soon
-as it is measured; `--minutes N` ends the run in time. The machine needs PyTorch for CUDA and the packages
-that catgrad depends on, but no network and no installation of catgrad. `--prebuild FOLDER` compiles our
-libraries on a machine without a GPU, `--libraries FOLDER` uses them; others are compiled by nvcc.
+Parts are measured in the order of what matters most. A row is put into the file of its part in
+benchmarks/results/cuda as soon as it is measured; `--minutes N` ends the run in time. The machine needs
+PyTorch for CUDA and the packages that catgrad depends on, but no network and no installation of catgrad.
+`--prebuild FOLDER` compiles our libraries on a machine without a GPU, `--libraries FOLDER` uses them; others
+are compiled by nvcc.
 `--device-check` first compares results on the GPU, and runs compute-sanitizer. With `--simulate`, our side
 runs at few sizes in the simulator, and its results are compared with PyTorch's on the processor.
 """
@@ -23,6 +24,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,13 +33,16 @@ import typer
 from catgrad.backends.cuda.loading import LIBRARIES
 from rich.console import Console
 
-from benchmarks.cuda import tables as tables
+from benchmarks import records
+from benchmarks.cuda import tables
 from benchmarks.cuda.cases import names_of
 from benchmarks.cuda.workloads import KERNELS, PARTS, TRAINKERNEL, GpuWorkload, parts_of, workloads_of
 from benchmarks.harness import RESULTS, errors_in_a_line
 from benchmarks.processes import Competitor, Process
 from benchmarks.race import TOLERANCE, Race, Result, disagreement
-from benchmarks.workloads import STEP
+from benchmarks.records import OURS, Record, Row
+from benchmarks.tables import reasons
+from benchmarks.workloads import STEP, written
 from catgrad.errors import ToolError
 
 CONSOLE = Console(width=190)
@@ -59,7 +64,7 @@ def competitors(workload: GpuWorkload) -> tuple[Competitor, ...]:
 
 def ours(word: str) -> Competitor:
     """Return the competitor of catgrad of a word."""
-    return Competitor(f"{tables.OURS}, {_named(word)}", "cuda_emitted", word, tolerance=_tolerance(word))
+    return Competitor(f"{OURS}, {_named(word)}", "cuda_emitted", word, tolerance=_tolerance(word))
 
 
 def peer(word: str) -> Competitor:
@@ -119,23 +124,22 @@ def raced(
     yield results
 
 
-def step_rows(part: str, limit: Limit) -> Iterator[tables.Row]:
+def step_rows(part: str, limit: Limit) -> Iterator[Row]:
     """Measure the steps of a part; a row is given again when more of it is known."""
-    from benchmarks.cpu.command import written
-
     with tempfile.TemporaryDirectory() as folder:
         for workload in workloads_of(part):
             if limit.left() <= 0:
                 return
-            row: tables.Row = {}
+            row = None
             place = written(workload, Path(folder))
             for results in raced(workload, competitors(workload), place, limit):
                 row = tables.step_row(workload, results)
                 yield row
-            CONSOLE.print(*tables.shares(row), sep="\n", highlight=False, markup=False)
+            for line in tables.shares(row) if row else ():
+                CONSOLE.print(line, highlight=False, markup=False)
 
 
-def kernel_rows(part: str, limit: Limit) -> Iterator[tables.Row]:
+def kernel_rows(part: str, limit: Limit) -> Iterator[Row]:
     """Measure the kernels of a part, in a process that is started again if one of them ends it."""
     worker = Competitor("kernels", "gpu_kernels_worker", part)
     rest, ceilings = names_of(part), dict[str, float]()
@@ -153,7 +157,7 @@ def kernel_rows(part: str, limit: Limit) -> Iterator[tables.Row]:
 
 
 def machine() -> dict[str, Any]:
-    """Describe the GPU and all versions. Raises: ToolError without PyTorch, a GPU or nvcc."""
+    """Describe the GPU. Raises: ToolError without PyTorch, a GPU or nvcc."""
     from catgrad.backends.cuda.tools import NVCC
 
     if not find_spec("torch"):
@@ -169,21 +173,31 @@ def machine() -> dict[str, Any]:
             "run it on a machine that has one, or check its programs with --simulate",
         )
     NVCC.require("benchmarks.cuda")
-    versions = {"trainkernel": importlib.metadata.version("trainkernel")} if find_spec("trainkernel") else {}
-    return card() | versions | {"nvcc": NVCC.version()}
+    return card()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what is compared."""
+    import torch
+    from catgrad.backends.cuda.tools import NVCC
+
+    more = {"trainkernel": importlib.metadata.version("trainkernel")} if find_spec("trainkernel") else {}
+    return {"torch": torch.__version__, "cuda of torch": torch.version.cuda, "nvcc": NVCC.version(), **more}
 
 
 def measure(part: str, out: Path, limit: Limit) -> None:
     """Measure a part, keep each of its rows as soon as there is one, and print its table."""
-    described, path = machine(), out / "cuda.json"
-    rows: dict[str, tables.Row] = {}
+    path, names = out / f"{part}.json", set[str]()
+    empty = Record("python -m benchmarks.cuda", [], records.described(**machine()), versions())
+    found = records.added(empty, path)
     is_kernels = part in KERNELS
     for row in kernel_rows(part, limit) if is_kernels else step_rows(part, limit):
-        rows[tables.name_of(row)] = row
-        tables.keep(path, part, [row], described)
-    found = list(rows.values())
-    CONSOLE.print(tables.kernel_table(found) if is_kernels else tables.step_table(found))
-    for reason in tables.reasons(found):
+        names.add(row.what)
+        found = found.with_part(replace(empty, rows=[row]))
+        found.write(path)
+    rows = [row for row in found.rows if row.what in names]
+    CONSOLE.print(tables.kernel_table(rows) if is_kernels else tables.step_table(rows))
+    for reason in reasons(rows):
         CONSOLE.print(reason, highlight=False, markup=False)
 
 
@@ -201,7 +215,7 @@ def main(
     device_check: Annotated[
         bool, typer.Option("--device-check", help="First compare results on the GPU, and find races.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="The folder of cuda.json.")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="The folder of a file for each part.")] = RESULTS / "cuda",
 ) -> None:
     """Measure training steps and kernels on an NVIDIA GPU against named peers, what matters most first."""
     limit = Limit(minutes)
@@ -230,4 +244,4 @@ def main(
         for each in parts:
             if limit.left() > 0:
                 measure(each, out, limit)
-        CONSOLE.print(f"kept in {out / 'cuda.json'}")
+        CONSOLE.print(f"kept in {out}")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cpu.command import written
 from benchmarks.cuda import kernels as gpu_kernels
 from benchmarks.cuda.workloads import KERNELS, GpuWorkload, workloads_of
 from benchmarks.peers.worker import Case
 from benchmarks.race import disagreement
+from benchmarks.workloads import written
 
 STEPS = 3
 TOLERANCES = {"float32": 1e-5, "tf32": 1e-3, "bf16": 1e-3}

@@ -9,39 +9,36 @@ $CATGRAD_GGML chooses another installation of ggml, such as a wheel with the pro
 
     pip wheel --no-cache-dir --no-deps ggml-python==0.0.45 -C cmake.define.GGML_LLAMAFILE=ON
 
-The rows of a complete run replace those of the same build of ggml in benchmarks/results/ggml.json.
+The rows of a run with `--keep` replace those of the same build of ggml in benchmarks/results/ggml.json.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
 
 import numpy as np
 import typer
 from catgrad.backends.ggml.tools import GGML, NEEDS
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import records
-from benchmarks.cpu.command import FULL, QUICK, written
-from benchmarks.cpu.tables import text
-from benchmarks.ggml.workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, GgmlWorkload, workloads
-from benchmarks.harness import RESULTS, errors_in_a_line, processor
+from benchmarks.ggml.workloads import GGML_OPT, OURS, PYTORCH, GgmlWorkload, workloads
+from benchmarks.harness import errors_in_a_line, processor
+from benchmarks.options import FULL, QUICK, Keep, Only, Quick
 from benchmarks.processes import Competitor, Process
 from benchmarks.race import Race, Result
-from benchmarks.workloads import STEP
+from benchmarks.records import Row
+from benchmarks.tables import GOAL, WHAT, over, reasons, table, times
+from benchmarks.workloads import STEP, written
 from catgrad.errors import ToolError
 
 CONSOLE = Console(width=150)
-Row = dict[str, Any]
+PATH = records.path_of("ggml")
 
 
 def competitors(workload: GgmlWorkload) -> tuple[Competitor, ...]:
@@ -98,51 +95,29 @@ def measured(workload: GgmlWorkload, build: str, rounds: int, seconds: float) ->
 
 
 def row(workload: GgmlWorkload, build: str, results: Mapping[str, Result]) -> Row:
-    """Describe the results of a workload, with the ratios of our time to those of peers."""
-    mine = results[OURS].seconds
-    peers = {name: r.seconds for name, r in results.items() if name != OURS}
-    return {
-        "ggml": build, "workload": workload.name, "title": workload.title, "goal": dict(workload.goal),
-        "ratio": {name: mine / seconds for name, seconds in peers.items() if mine and seconds},
-        "results": {
-            name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds)}
-            if r.rounds
-            else {"reason": r.reason}
-            for name, r in results.items()
-        },
-    }  # fmt: skip
+    """Describe the results of a workload, whose goals name the peers that our time is compared with."""
+    goal = ", ".join(f"{name} ≤ {ratio:g}" for name, ratio in workload.goal.items())
+    figures = {name: result.figures() for name, result in results.items()}
+    return Row(f"{workload.title}, {build}", figures, goal, {"workload": workload.name})
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """Compare our time with each peer's."""
-    result = Table("workload", OURS, title=f"one training step, {rows[0]['ggml']}", box=box.SIMPLE_HEAD)
-    for name in (GGML_OPT, PYTORCH):
-        for heading in (name, "ratio", "goal"):
-            result.add_column(heading)
-    for each in rows:
-        times = {name: text(found.get("seconds")) for name, found in each["results"].items()}
-        cells = [
-            cell
-            for name in (GGML_OPT, PYTORCH)
-            for cell in (times[name], shown(each["ratio"], name), shown(each["goal"], name, "≤ "))
-        ]
-        result.add_row(each["title"], times[OURS], *cells)
-    return result
+def beside(name: str) -> Callable[[Row], str]:
+    """Return the cell of the ratio to a peer."""
+
+    def cell(row: Row) -> str:
+        mine, other = row.seconds(OURS), row.seconds(name)
+        return over(mine / other if mine and other else None)
+
+    return cell
 
 
-def shown(ratios: Mapping[str, float], name: str, sign: str = "") -> str:
-    """Format the ratio to a peer, if there is one."""
-    return f"{sign}{ratios[name]:.3g}" if name in ratios else ""
-
-
-def reasons(rows: Sequence[Row]) -> list[str]:
-    """List the reasons for missing figures, but for models that a peer does not take."""
-    return [
-        f"{each['workload']}, {name}: {result['reason']}"
-        for each in rows
-        for name, result in each["results"].items()
-        if result.get("reason", "does not") != "does not"
-    ]
+COLUMNS = {
+    **WHAT, **times([OURS]),
+    **{heading: cell for name in (GGML_OPT, PYTORCH)
+       for heading, cell in (*times([name]).items(), (f"ratio to {name}", beside(name)))},
+    **GOAL,
+}  # fmt: skip
+"""Our time, that of each peer and the ratio to it, and the goals."""
 
 
 def build_name() -> str:
@@ -152,43 +127,26 @@ def build_name() -> str:
     return f"ggml {GGML.version()}" + (" with llamafile" if "LLAMAFILE" in features() else "")
 
 
-def keep(path: Path, rows: Sequence[Row]) -> None:
-    """Replace the rows of a build in the file of all builds."""
-    old = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
-    machine = {"processor": processor(), "torch": version("torch") if find_spec("torch") else None}
-    every = [each for each in old if each["ggml"] != rows[0]["ggml"]] + [{**each, **machine} for each in rows]
-    records.keep(path, {"command": "python -m benchmarks.ggml", "rows": every})
-
-
-def run(only: str, rounds: int, seconds: float, out: Path) -> bool:
+def run(only: str, rounds: int, seconds: float, keep: bool) -> bool:
     """Measure, print and keep; return whether catgrad never failed."""
     for tool in NEEDS:
         tool.require("benchmarks.ggml")
     chosen, build = workloads(only), build_name()
     rows = [measured(workload, build, rounds, seconds) for workload in chosen]
-    CONSOLE.print(processor(), table(rows), highlight=False)
-    for each in rows:
-        for name, result in each["results"].items():
-            if result.get("reason", "does not") != "does not":
-                CONSOLE.print(
-                    f"{each['workload']}, {name}: {result['reason']}", highlight=False, markup=False
-                )
-    if chosen == GGML_WORKLOADS and (rounds, seconds) == FULL:
-        keep(out / "ggml.json", rows)
-        CONSOLE.print(f"kept in {out / 'ggml.json'}")
-    return all("seconds" in each["results"][OURS] for each in rows)
+    CONSOLE.print(processor(), table(rows, COLUMNS, f"one training step, {build}"), highlight=False)
+    for reason in reasons(rows):
+        CONSOLE.print(reason, highlight=False, markup=False)
+    if keep:
+        versions = {"torch": version("torch")} if find_spec("torch") else {}
+        record = records.Record("python -m benchmarks.ggml --keep", rows, versions=versions)
+        records.added(record, PATH).keep(PATH)
+    return all(each.seconds(OURS) for each in rows)
 
 
-def main(
-    only: Annotated[
-        str, typer.Option(help=f"Workloads, with commas: {', '.join(w.name for w in GGML_WORKLOADS)}")
-    ] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few short rounds, to see that all is well.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="The folder of ggml.json.")] = RESULTS,
-) -> None:
+def main(only: Only = "", quick: Quick = False, keep: Keep = False) -> None:
     """Measure training steps on ggml against ggml-opt and PyTorch, with one thread."""
+    if keep and quick:
+        raise typer.BadParameter("--keep is for whole rounds, without --quick")
     with errors_in_a_line(CONSOLE):
-        if not run(only, *(QUICK if quick else FULL), out):
+        if not run(only, *(QUICK if quick else FULL), keep):
             raise typer.Exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from catgrad.errors import unknown
+from benchmarks.workloads import named
 
 VMS = ("vanilla", "turbowarp")
 
@@ -65,9 +65,4 @@ NETS = (
 
 def chosen(names: str) -> tuple[Net, ...]:
     """Return the models of these names, with commas between; all for no name. Raises: UnknownName."""
-    known = {net.name: net for net in NETS}
-    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in selected:
-        if name not in known:
-            raise unknown("model", name, known, "python -m benchmarks.scratch --help")
-    return tuple(known[name] for name in selected)
+    return named(NETS, names, "python -m benchmarks.scratch")

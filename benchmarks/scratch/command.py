@@ -3,7 +3,7 @@
 Converts the same PyTorch modules with the same weights, for Scratch's own virtual machine and TurboWarp's.
 The peer cannot train, so training steps are compared with its prediction. Its weights are plain numbers
 (`compression=False`), with which it is fastest. Times are processor time in Node.js, measured alternately,
-the minimum of all rounds. A complete run takes six minutes; only its figures are kept, in
+the minimum of all rounds. A complete run takes six minutes; `--keep` writes its figures to
 benchmarks/results/scratch.json.
 """
 
@@ -13,27 +13,28 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
 from catgrad.backends.scratch.machine.projects import missing
 from rich.console import Console
 
-from benchmarks import machine
+from benchmarks import machine, records
 from benchmarks.harness import ROOT, errors_in_a_line, peer_python
+from benchmarks.options import Keep, Only, Quick
+from benchmarks.records import OURS, Row
 from benchmarks.scratch import tables as sprite_tables
-from benchmarks.scratch.cases import NETS, VMS, Case, Net, chosen
-from benchmarks.scratch.tables import Row, Size
+from benchmarks.scratch.cases import VMS, Case, Net, chosen
+from benchmarks.scratch.tables import PEER, Size, kept, line, row_of
 from benchmarks.scratch.timing import Race, Sprite
 from catgrad import Task, emit, mse, sgd
 from catgrad.errors import CatgradWarning, ToolError
 from catgrad.frontends.torch import from_torch
 
 PEERS = ("cattorch==0.5.0", "torch==2.13.0", "numpy==2.4.6")
-PEER = "cattorch 0.5.0"
+PATH = records.path_of("scratch")
 RATE = 0.1
 TOLERANCE = 1e-5
 """The tolerance of outputs against PyTorch in float64."""
@@ -112,10 +113,9 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
         errors = [checked(sprite, vm, right) for sprite in sprites]
         *ours, theirs = race.run(sprites, vm)
         rows += [
-            Row(
-                net=made.net.title, block=case.block, unroll=case.unroll, vm=vm, products=products,
-                seconds=seconds, peer_seconds=theirs, error=error, peer_error=errors[-1],
-                goal_ratio=case.ratio.get(vm), goal_each=case.each.get(vm),
+            row_of(
+                made.net.title, case, vm, products,
+                {OURS: {"seconds": seconds, "error": error}, PEER: {"seconds": theirs, "error": errors[-1]}},
             )
             for case, seconds, error in zip(cases, ours, errors, strict=False)
         ]  # fmt: skip
@@ -124,7 +124,7 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
     return rows, [Size.of(made.net.title, sprite) for sprite in [*sprites, *more]]
 
 
-def run(names: str, quick: bool) -> None:
+def run(names: str, quick: bool, keep: bool) -> None:
     """Measure, print and keep."""
     nets, race, busy = chosen(names), QUICK if quick else FULL, machine.busy()
     rows: list[Row] = []
@@ -138,21 +138,20 @@ def run(names: str, quick: bool) -> None:
             more_rows, more_sizes = measured(model, folder, race)
             rows, sizes = rows + more_rows, sizes + more_sizes
             for row in more_rows:
-                CONSOLE.print(row.line(), highlight=False)
-    sprite_tables.show(CONSOLE, rows, sizes, PEER)
-    if nets == NETS and not quick:
-        CONSOLE.print(f"kept in {sprite_tables.keep(rows, sizes, PEERS, busy)}")
+                CONSOLE.print(line(row), highlight=False)
+    sprite_tables.show(CONSOLE, rows, sizes)
+    if keep:
+        more, versions = {"sizes": [asdict(size) for size in sizes]}, records.versions_of(PEERS)
+        record = kept("python -m benchmarks.scratch --keep", rows, busy, versions, more)
+        records.added(record, PATH).keep(PATH)
 
 
-def main(
-    only: Annotated[str, typer.Option(help=f"Models, with commas: {', '.join(n.name for n in NETS)}")] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few short rounds, to see that all is well.")
-    ] = False,
-) -> None:
+def main(only: Only = "", quick: Quick = False, keep: Keep = False) -> None:
     """Measure sprites that predict and learn against cattorch's, in two virtual machines."""
+    if keep and (quick or only):
+        raise typer.BadParameter("--keep is for complete runs, without --quick and --only")
     with errors_in_a_line(CONSOLE):
         for vm in VMS:
             if reason := missing(vm):
                 raise ToolError("sprites must be run by Node.js", reason, "install it")
-        run(only, quick)
+        run(only, quick, keep)

@@ -2,29 +2,30 @@
 
 A perceptron 784-64-10 with PyTorch's initial weights. Errors of weights are relative to the greatest weight
 of a list, those of outputs to the greatest output of one prediction. The time to unpack is the difference of
-the processor times of the first and second prediction, the minimum of three rounds. A run takes a minute; its
-figures are kept in benchmarks/results/scratch_storage.json.
+the processor times of the first and second prediction, the minimum of three rounds. A run takes a minute;
+`--keep` writes its figures to benchmarks/results/scratch_storage.json.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import typer
 from catgrad.backends.scratch.formats import names, projects
 from catgrad.backends.scratch.formats.packed import NAME
 from catgrad.backends.scratch.machine.projects import Machine
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.scratch import tables as sprite_tables
+from benchmarks import machine, records
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import OURS, Row
 from benchmarks.scratch.cases import VMS
+from benchmarks.scratch.tables import kept
 from benchmarks.scratch.timing import unzipped
+from benchmarks.tables import figure, table
 from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
 from catgrad.artifact import Artifact
 
@@ -41,20 +42,9 @@ WAYS: tuple[dict[str, Any], ...] = (
     {"storage": "int4"},
 )
 ROUNDS = 3
+PATH = records.path_of("scratch_storage")
 
 Weights = Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of one option: bytes, relative errors, and seconds by virtual machine."""
-
-    way: str
-    json_each: float
-    file: int
-    weights_error: float
-    output_error: float
-    unpacking_each: Mapping[str, float]
 
 
 def task() -> Task:
@@ -88,37 +78,43 @@ def measured(way: Mapping[str, Any], weights: Weights, right: np.ndarray) -> Row
     """Measure one option."""
     artifact: Artifact = emit(task(), "scratch", ["predict"], weights=weights, **way)
     sprite = bytes(artifact.files["net.sprite3"])  # type: ignore[arg-type]  # it is no text
-    kept = projects.read_arrays(sprite, artifact.program.tables["parameters"])
+    read = projects.read_arrays(sprite, artifact.program.tables["parameters"])
     found = {vm: unpacking(sprite, vm) for vm in VMS}
     count = sum(array.size for array in weights.values())
-    return Row(
-        way=", ".join(f"{name}={value}" for name, value in way.items()) or "numbers",
-        json_each=json_each(sprite, weights),
-        file=len(sprite),
-        weights_error=max(_off(kept[name], array) for name, array in weights.items()),
-        output_error=max(_off(output, right) for _, output in found.values()),
-        unpacking_each={vm: seconds / count for vm, (seconds, _) in found.items() if "storage" in way},
-    )
+    figures = {
+        "json_each": json_each(sprite, weights),
+        "file": len(sprite),
+        "weights_error": max(_off(read[name], array) for name, array in weights.items()),
+        "output_error": max(_off(output, right) for _, output in found.values()),
+        "unpacking_each": {vm: seconds / count for vm, (seconds, _) in found.items() if "storage" in way},
+    }
+    return Row(name_of(way), {OURS: figures})
 
 
 def _off(found: np.ndarray, right: np.ndarray) -> float:
     return float(np.abs(found - right).max() / np.abs(right).max())
 
 
-def show(rows: list[Row]) -> None:
-    """Print the table."""
-    table = Table(box=box.SIMPLE_HEAD)
-    headings = ("JSON, bytes each", ".sprite3, kB", "error of weights", "of the output")
-    for heading in ("options", *headings, *(f"unpacking, µs each: {vm}" for vm in VMS)):
-        table.add_column(heading, no_wrap=True)
-    for row in rows:
-        times = (f"{row.unpacking_each[vm] * 1e6:.1f}" if vm in row.unpacking_each else "" for vm in VMS)
-        errors = (f"{row.weights_error:.0e}", f"{row.output_error:.0e}")
-        table.add_row(row.way, f"{row.json_each:.1f}", f"{row.file / 1000:.0f}", *errors, *times)
-    Console(width=170).print(table)
+def unpacked(vm: str) -> Callable[[Row], str]:
+    """Return the cell of the time to unpack a weight on a virtual machine."""
+    return figure("unpacking_each", lambda times: f"{times[vm] * 1e6:.1f}" if vm in times else "")
 
 
-def main() -> None:
+COLUMNS = {
+    "options": lambda row: row.what, "JSON, bytes each": figure("json_each", lambda size: f"{size:.1f}"),
+    ".sprite3, kB": figure("file", lambda size: f"{size / 1000:.0f}"),
+    "error of weights": figure("weights_error", lambda error: f"{error:.0e}"),
+    "of the output": figure("output_error", lambda error: f"{error:.0e}"),
+    **{f"unpacking, µs each: {vm}": unpacked(vm) for vm in VMS},
+}  # fmt: skip
+
+
+def name_of(way: Mapping[str, Any]) -> str:
+    """Name a way by its options."""
+    return ", ".join(f"{name}={value}" for name, value in way.items()) or "numbers"
+
+
+def main(only: Only = "", keep: Keep = False) -> None:
     """Measure, print and keep."""
     busy = machine.busy()
     plain = emit(task(), "numpy")
@@ -127,15 +123,12 @@ def main() -> None:
     names = [slot.name for slot in plain.program.tables["parameters"]]
     weights = {name: np.asarray(array) for name, array in zip(names, drawn, strict=True)}
     [right] = loaded.predict(*drawn, np.linspace(0, 1, 784, dtype=np.float32)[None])
-    rows = [measured(way, weights, right.ravel()) for way in WAYS]
-    show(rows)
-    whole = {
-        "command": "python -m benchmarks.scratch.storage",
-        "machine": sprite_tables.described(busy),
-        "rows": [asdict(row) for row in rows],
-    }
-    print(f"kept in {sprite_tables.written('scratch_storage', whole)}")
+    rows = [measured(way, weights, right.ravel()) for way in WAYS if is_chosen(name_of(way), only)]
+    Console(width=170).print(table(rows, COLUMNS))
+    if keep:
+        record = kept("python -m benchmarks.scratch.storage --keep", rows, busy)
+        records.added(record, PATH).keep(PATH)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

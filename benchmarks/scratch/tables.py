@@ -1,12 +1,10 @@
-"""Tables and JSON of `benchmarks.scratch`."""
+"""Rows, sizes and tables of `benchmarks.scratch`."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from catgrad.backends.scratch.machine.node import PACKAGES
@@ -15,58 +13,58 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import records
-from benchmarks.harness import RESULTS, ROOT, duration, processor
-from benchmarks.scratch.cases import VMS
+from benchmarks.harness import duration
+from benchmarks.records import OURS, Record, Row
+from benchmarks.scratch.cases import VMS, Case
 from benchmarks.scratch.timing import Sprite
+from benchmarks.tables import COMPARISON, table
+
+PEER = "cattorch"
 
 
-@dataclass(frozen=True)
-class Row:
-    """Seconds of a custom block of catgrad, and of the peer's prediction.
+def row_of(net: str, case: Case, vm: str, products: int, results: Mapping[str, Mapping[str, float]]) -> Row:
+    """Return the seconds of a custom block of catgrad, and of the peer's prediction.
 
     `products` counts the multiply-adds of a prediction, for times per multiply-add of predictions. Errors are
     the maxima over the outputs, against PyTorch in float64.
     """
+    goals = [f"≤ {case.ratio[vm]:g}"] if vm in case.ratio else []
+    goals += [f"≤ {case.each[vm]:g} ns each"] if vm in case.each else []
+    facts = {"net": net, "block": case.block, "unroll": case.unroll, "vm": vm, "products": products}
+    return Row(f"{net}: {case.block}, unroll={case.unroll}, {vm}", results, ", ".join(goals), facts)
 
-    net: str
-    block: str
-    unroll: str
-    vm: str
-    products: int
-    seconds: float
-    peer_seconds: float
-    error: float
-    peer_error: float
-    goal_ratio: float | None
-    goal_each: float | None
 
-    @property
-    def ratio(self) -> float:
-        """The time of catgrad over that of the peer."""
-        return self.seconds / self.peer_seconds
+def title(row: Row) -> str:
+    """Return the function that was measured."""
+    more = "" if row.facts["unroll"] == "auto" else f", unroll={row.facts['unroll']}"
+    return f"{row.facts['net']}, {row.facts['block']}{more}"
 
-    @property
-    def each(self) -> tuple[float, float] | None:
-        """Nanoseconds for each multiply-add, of catgrad and of the peer."""
-        if self.block != "predict":
-            return None
-        return self.seconds / self.products * 1e9, self.peer_seconds / self.products * 1e9
 
-    @property
-    def title(self) -> str:
-        """The function that was measured."""
-        more = "" if self.unroll == "auto" else f", unroll={self.unroll}"
-        return f"{self.net}, {self.block}{more}"
+def line(row: Row) -> str:
+    """Return the row as a short line."""
+    return f"{row.what}: {duration(row.results[OURS]['seconds'])}, ratio {row.ratio:.3f}"
 
-    @property
-    def goal(self) -> str:
-        """The target."""
-        found = [f"≤ {self.goal_ratio:g}"] if self.goal_ratio else []
-        return ", ".join(found + ([f"≤ {self.goal_each:g} ns each"] if self.goal_each else []))
 
-    def line(self) -> str:
-        """Return the row as a short line."""
-        return f"{self.title}, {self.vm}: {duration(self.seconds)}, ratio {self.ratio:.3f}"
+def each(name: str) -> Callable[[Row], str]:
+    """Return the cell of nanoseconds for each multiply-add of a prediction."""
+
+    def cell(row: Row) -> str:
+        is_prediction = row.facts["block"] == "predict"
+        return f"{row.results[name]['seconds'] / row.facts['products'] * 1e9:.3g}" if is_prediction else "–"
+
+    return cell
+
+
+def error(name: str) -> Callable[[Row], str]:
+    """Return the cell of an error."""
+    return lambda row: f"{row.results[name]['error']:.1e}"
+
+
+COLUMNS = {
+    **COMPARISON, "what": title, "ns each": each(OURS), "peer's": each(PEER), "error": error(OURS),
+    "peer's ": error(PEER),
+}  # fmt: skip
+"""The comparison with the peer on one virtual machine."""
 
 
 @dataclass(frozen=True)
@@ -85,56 +83,24 @@ class Size:
         return cls(net, sprite.name, sprite.blocks, len(sprite.json), len(sprite.file))
 
 
-def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size], peer: str) -> None:
+def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size]) -> None:
     """Print all tables."""
     for vm in VMS:
-        console.print(times([row for row in rows if row.vm == vm], f"times on {vm}", peer))
-    table = Table("model", "sprite", "blocks", "JSON, kB", "file, kB", title="sizes", box=box.SIMPLE_HEAD)
+        console.print(table([row for row in rows if row.facts["vm"] == vm], COLUMNS, f"times on {vm}"))
+    found = Table("model", "sprite", "blocks", "JSON, kB", "file, kB", title="sizes", box=box.SIMPLE_HEAD)
     for size in sizes:
-        table.add_row(
+        found.add_row(
             size.net, size.sprite, f"{size.blocks:,}", f"{size.json / 1e3:.1f}", f"{size.file / 1e3:.1f}"
         )
-    console.print(table)
+    console.print(found)
 
 
-def times(rows: Sequence[Row], title: str, peer: str) -> Table:
-    """Compare with the peer on one virtual machine."""
-    table = Table(title=title, box=box.SIMPLE_HEAD)
-    for heading in ("what", "ours", peer, "ratio", "goal", "ns each", "peer's", "error", "peer's"):
-        table.add_column(heading)
-    for row in rows:
-        each = [f"{time:.3g}" for time in row.each or ()] or ["–", "–"]
-        table.add_row(
-            row.title, duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.3f}", row.goal,
-            *each, f"{row.error:.1e}", f"{row.peer_error:.1e}",
-        )  # fmt: skip
-    return table
-
-
-def keep(rows: Sequence[Row], sizes: Sequence[Size], peers: Sequence[str], busy: float | None) -> Path:
-    """Write the figures as JSON; return the path."""
-    whole = {
-        "command": "python -m benchmarks.scratch",
-        "machine": described(busy),
-        "peers": list(peers),
-        "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
-        "sizes": [asdict(size) for size in sizes],
-    }
-    return written("scratch", whole)
-
-
-def described(busy: float | None) -> dict[str, Any]:
-    """Describe the machine, and the virtual machines on it."""
+def kept(
+    command: str, rows: Sequence[Row], busy: float | None, versions: Mapping[str, str] = {},
+    more: Mapping[str, Any] = {},
+) -> Record:  # fmt: skip
+    """Return the file of rows, with the versions of the virtual machines."""
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    machines = {vm: "@".join(PACKAGES[vm]) for vm in VMS}
-    return {
-        "processor": processor(), "cores": os.cpu_count(), "node": node, **machines,
-        "share that others used": busy,
-    }  # fmt: skip
-
-
-def written(name: str, whole: Mapping[str, Any]) -> Path:
-    """Write figures as JSON; return the path."""
-    path = RESULTS / f"{name}.json"
-    records.keep(path, whole)
-    return path.relative_to(ROOT)
+    machines = {"node": node, **dict(PACKAGES[vm] for vm in VMS), **versions}
+    described = records.described(**{"share that others used": busy})
+    return Record(command, rows, described, machines, more)

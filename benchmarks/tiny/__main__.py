@@ -2,7 +2,7 @@
 
 Builds a step of the four networks of MLPerf Tiny for a Cortex-M4, with all parameters or only the last layer
 trained, one example in a step, and counts its instructions in QEMU. Compares dense networks with AIfES, if
-its folder is given. Takes three minutes; the figures are kept in benchmarks/results/tiny.json and in
+its folder is given. Takes three minutes; `--keep` writes benchmarks/results/tiny.json and
 docs/howto/microcontroller.md.
 """
 
@@ -10,49 +10,36 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks import records
-from benchmarks.harness import RESULTS, ROOT, duration, errors_in_a_line, processor
+from benchmarks.harness import ROOT, errors_in_a_line
 from benchmarks.machine import operations
-from benchmarks.pages import markdown, write_table
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import Record, Row, added, path_of
+from benchmarks.tables import cells, counted, fact, figure, markdown, text, write_table
 from benchmarks.tiny import build, peers
 from benchmarks.tiny.nets import NETS, task
-from benchmarks.tiny.peers import PeerRow
 from catgrad.errors import ToolError
 from catgrad.learn.optimisers import Optimiser, frozen, grouped, sgd
 
-JSON, PAGE = RESULTS / "tiny.json", ROOT / "docs/howto/microcontroller.md"
+JSON, PAGE = path_of("tiny"), ROOT / "docs/howto/microcontroller.md"
 SGD = sgd(0.01)
 LAST = ("scores.", "dense_9.")
 PARTS: Mapping[str, Optimiser] = {
     "all": SGD,
     "last layer": grouped(lambda p: SGD if p.name.startswith(LAST) else frozen()),
 }
-HEADINGS = (
-    "network", "trained", "parameters", "workspace", "stack", "flash", "multiply-adds", "instructions",
-)  # fmt: skip
+FIGURES = {
+    "parameter_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack",
+    "code_bytes": "flash", "multiplications": "multiply-adds", "instructions": "instructions",
+}  # fmt: skip
+"""The figures of a step of one network, memory in bytes, with the headings of their columns."""
 PEER_HEADINGS = ("network", "library", "workspace", "time", "stack", "flash", "instructions")
 CONSOLE = Console(width=130)
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of a step of one network; memory in bytes."""
-
-    net: str
-    trained: str
-    parameter_bytes: int
-    workspace_bytes: int
-    stack_bytes: int | None
-    code_bytes: int
-    multiplications: int
-    instructions: int | None
 
 
 def measured(net: str, part: str, folder: Path) -> Row:
@@ -62,65 +49,61 @@ def measured(net: str, part: str, folder: Path) -> Row:
     board = build.on_board(folder, ["trainer.c", "tiny.c"])
     parameters = sum(4 * slot.type.size for slot in each.parameters)
     count = operations(each, "step") // 2
-    return Row(net, part, parameters, memory, board.stack, board.code, count, board.instructions)
+    numbers = parameters, memory, board.stack, board.code, count, board.instructions
+    figures = dict(zip(FIGURES, numbers, strict=True))
+    return Row(f"{net}, {part}", {peers.OURS: figures}, facts={"net": net, "trained": part})
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table of networks in Markdown."""
-    return markdown(
-        HEADINGS, [[row.net, row.trained, *map(counted, list(asdict(row).values())[2:])] for row in rows]
-    )
+    columns = {heading: figure(name, counted) for name, heading in FIGURES.items()}
+    return markdown(*cells(rows, {"network": fact("net"), "trained": fact("trained"), **columns}))
 
 
-def peer_table(rows: Sequence[PeerRow]) -> str:
+def peer_table(rows: Sequence[Row]) -> str:
     """Return the comparison in Markdown."""
     return markdown(
         PEER_HEADINGS,
         [
             [
-                row.net, row.library, counted(row.training_bytes), duration(row.seconds),
-                *map(counted, (row.stack_bytes, row.code_bytes, row.instructions)),
+                row.what, library, counted(found["training_bytes"]), text(found["seconds"]),
+                *(counted(found[name]) for name in ("stack_bytes", "code_bytes", "instructions")),
             ]
             for row in rows
+            for library, found in row.results.items()
         ],
     )  # fmt: skip
 
 
-def counted(number: int | None) -> str:
-    """Return a number with separators, or a dash."""
-    return "–" if number is None else f"{number:,}"
-
-
-def keep(rows: Sequence[Row], compared: Sequence[PeerRow]) -> None:
-    """Write the JSON and the page."""
-    whole: dict[str, Any] = {
-        "command": "python -m benchmarks.tiny --aifes FOLDER", "processor": processor(),
-        "rows": [asdict(row) for row in rows], "peers": [asdict(row) for row in compared],
-    }  # fmt: skip
-    records.keep(JSON, whole)
-    write_table(PAGE, table(rows))
-    write_table(PAGE, peer_table(compared))
+def tables(rows: Sequence[Row]) -> list[str]:
+    """Return the comparison, and the table of networks."""
+    nets = [row for row in rows if "net" in row.facts]
+    return [peer_table([row for row in rows if row not in nets]), table(nets)]
 
 
 def main(
     aifes: Annotated[Path | None, typer.Option(help="The folder of AIfES 2.2, to compare with.")] = None,
+    only: Only = "",
+    keep: Keep = False,
 ) -> None:
     """Measure training on a Cortex-M4."""
+    if keep and aifes is None:
+        raise typer.BadParameter("--keep needs --aifes: get github.com/Fraunhofer-IMS/AIfES_for_Arduino")
     with errors_in_a_line(CONSOLE), tempfile.TemporaryDirectory() as scratch:
         if reason := build.missing():
             raise ToolError("the programs must be built for a Cortex-M4", reason, "install it")
-        compared = peers.rows(aifes, Path(scratch))
-        print(f"{peer_table(compared)}\n")
         rows = []
         for number, (net, part) in enumerate((net, part) for net in NETS for part in PARTS):
-            with CONSOLE.status(f"{net}, {part}"):
-                rows.append(measured(net, part, Path(scratch) / str(number)))
-        print(table(rows))
-    if aifes is None:
-        print("not kept, as AIfES was not measured: get github.com/Fraunhofer-IMS/AIfES_for_Arduino")
-        return
-    keep(rows, compared)
-    print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
+            if is_chosen(net, only):
+                with CONSOLE.status(f"{net}, {part}"):
+                    rows.append(measured(net, part, Path(scratch) / str(number)))
+        rows += peers.rows(aifes, Path(scratch))
+    print(*tables(rows), sep="\n\n")
+    if keep:
+        found = added(Record("python -m benchmarks.tiny --aifes FOLDER --keep", rows), JSON)
+        found.keep(JSON)
+        for each in tables(found.rows):
+            write_table(PAGE, each)
 
 
 if __name__ == "__main__":

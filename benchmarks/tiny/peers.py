@@ -12,6 +12,7 @@ from math import isclose
 from pathlib import Path
 
 from benchmarks.nets import perceptron
+from benchmarks.records import OURS, Row
 from benchmarks.tiny import build
 from catgrad import Task, mse
 from catgrad.errors import VerificationError
@@ -41,23 +42,9 @@ class Net:
 NETS = (Net((4, 20, 3), 150, 0.5, 400), Net((784, 128, 10), 64, 0.05, 8))
 
 
-@dataclass(frozen=True)
-class PeerRow:
-    """The figures of a library on one network."""
-
-    net: str
-    library: str
-    parameter_bytes: int
-    training_bytes: int
-    seconds: float
-    code_bytes: int
-    stack_bytes: int | None
-    instructions: int | None
-
-
-def rows(aifes: Path | None, folder: Path) -> list[PeerRow]:
+def rows(aifes: Path | None, folder: Path) -> list[Row]:
     """Measure emitted C, and AIfES in this folder, on all networks in turns."""
-    return [row for number, net in enumerate(NETS) for row in _rows_of(net, aifes, folder / f"net_{number}")]
+    return [_row_of(net, aifes, folder / f"net_{number}") for number, net in enumerate(NETS)]
 
 
 def dense(net: Net) -> Task:
@@ -65,10 +52,10 @@ def dense(net: Net) -> Task:
     return Task(perceptron(net.batch, net.sizes, "sigmoid", "sigmoid"), sgd(RATE), mse, "tiny")
 
 
-def _rows_of(net: Net, aifes: Path | None, folder: Path) -> list[PeerRow]:
+def _row_of(net: Net, aifes: Path | None, folder: Path) -> Row:
     folder.mkdir()
     build.write(folder, dense(net), net.bound)
-    sources: dict[str, tuple[Path, list[Path | str]]] = {"catgrad": (folder, ["trainer.c", "tiny.c"])}
+    sources: dict[str, tuple[Path, list[Path | str]]] = {OURS: (folder, ["trainer.c", "tiny.c"])}
     for name, count in (("AIfES, whole batch", net.batch), ("AIfES, one by one", 1)) if aifes else ():
         sources[name] = (folder / str(count), ["aifes.c", *_library(aifes)])
         _write(net, count, folder / str(count))
@@ -80,13 +67,15 @@ def _rows_of(net: Net, aifes: Path | None, folder: Path) -> list[PeerRow]:
             times[name].append(build.trained(binary, net.steps))
     boards = {name: build.on_board(place, files, *options) for name, (place, files) in sources.items()}
     require_agreement({name: [*(t.total for t in times[name]), boards[name].total] for name in sources})
-    return [
-        PeerRow(
-            net.name, name, each[0].parameter_bytes, each[0].training_bytes, min(t.seconds for t in each),
-            boards[name].code, boards[name].stack, boards[name].instructions,
-        )
+    figures = {
+        name: {
+            "parameter_bytes": each[0].parameter_bytes, "training_bytes": each[0].training_bytes,
+            "seconds": min(t.seconds for t in each), "code_bytes": boards[name].code,
+            "stack_bytes": boards[name].stack, "instructions": boards[name].instructions,
+        }
         for name, each in times.items()
-    ]  # fmt: skip
+    }  # fmt: skip
+    return Row(net.name, figures)
 
 
 def _library(aifes: Path | None) -> Sequence[Path]:
@@ -105,7 +94,7 @@ def _write(net: Net, count: int, folder: Path) -> None:
 
 def require_agreement(totals: Mapping[str, Sequence[float | None]]) -> None:
     """Raise VerificationError unless all programs have the same outputs after a step."""
-    first = totals["catgrad"][0]
+    first = totals[OURS][0]
     for name, every in totals.items():
         for total in every:
             if total is not None and not isclose(total, first or 0.0, rel_tol=1e-5):

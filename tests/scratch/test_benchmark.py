@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sprite3
 
-from benchmarks.harness import RESULTS, ROOT, duration
-from benchmarks.scratch.cases import NETS, both, chosen
-from benchmarks.scratch.command import checked, made
-from benchmarks.scratch.tables import Row
+from benchmarks.harness import ROOT, duration
+from benchmarks.records import OURS, read
+from benchmarks.scratch.cases import NETS, Case, both, chosen
+from benchmarks.scratch.command import PATH, checked, made
+from benchmarks.scratch.tables import PEER, each, row_of, title
 from benchmarks.scratch.timing import Race, Sprite, call
 from catgrad.errors import ToolError, UnknownName
 from tests.scratch.machines import on_machines
@@ -97,28 +96,33 @@ def test_modules_have_the_sizes_they_say(name, parameters):
 
 
 def test_times_of_products_are_for_predictions_only():
-    numbers = {"products": 1000, "seconds": 1e-3, "peer_seconds": 2e-3, "error": 0.0, "peer_error": 0.0}
-    row = Row("net", "predict", "max", "vanilla", **numbers, goal_ratio=0.5, goal_each=310)
-    assert (row.ratio, row.each) == (0.5, (1000, 2000))
-    assert (row.title, row.goal) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
-    assert Row("net", "train step", "auto", "vanilla", **numbers, goal_ratio=1.5, goal_each=None).each is None
+    results = {OURS: {"seconds": 1e-3, "error": 0.0}, PEER: {"seconds": 2e-3, "error": 0.0}}
+    [predict, step] = (
+        row_of(
+            "net", Case(block, unroll="max", ratio=both(0.5, 1), each=both(310, 3)), "vanilla", 1000, results
+        )
+        for block in ("predict", "train step")
+    )
+    assert (predict.ratio, each(OURS)(predict), each(PEER)(predict)) == (0.5, "1e+03", "2e+03")
+    assert (title(predict), predict.goal) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
+    assert each(OURS)(step) == "–"
     assert both(1, 2) == {"vanilla": 1, "turbowarp": 2}
 
 
 def test_the_figures_of_the_docs_are_those_of_the_benchmark():
-    kept = json.loads((RESULTS / "scratch.json").read_text())
+    kept = read(PATH)
     page = (ROOT / "docs/explanation/sprite-speed.md").read_text(encoding="utf-8")
-    assert "\n".join(times(kept)) in page
-    assert "\n".join(sizes(kept)) in page
+    assert "\n".join(times(kept.rows)) in page
+    assert "\n".join(sizes(kept.more["sizes"])) in page
 
 
-def times(kept):
+def times(rows):
     """Read the table of times in the documentation."""
     by_name = {}
-    for each in kept["rows"]:
-        row = Row(**{name: value for name, value in each.items() if name != "ratio"})
-        cells = by_name.setdefault(row.title, [row.title])
-        cells += [duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.2f}"]
+    for row in rows:
+        cells = by_name.setdefault(title(row), [title(row)])
+        seconds = (duration(row.seconds(name)) for name in (OURS, PEER))
+        cells += [*seconds, f"{row.ratio:.2f}"]
     return [f"| {' | '.join(cells)} |" for cells in by_name.values()]
 
 
@@ -127,5 +131,5 @@ def sizes(kept):
     return [
         f"| {size['net']} | {size['sprite']} | {size['blocks']:,} | {size['json'] / 1e3:.1f} kB |"
         f" {size['file'] / 1e3:.1f} kB |"
-        for size in kept["sizes"]
+        for size in kept
     ]

@@ -1,5 +1,5 @@
-// A competitor of benchmarks.browser: node worker.mjs competitor.mjs folder packages. Each line that comes in is a number of
-// steps; the answer has the seconds of processors and those of the clock that they took, and the last loss, as JSON.
+// A competitor of benchmarks.browser: node worker.mjs competitor.mjs folder packages backend. It answers each line of JSON
+// with one line, as benchmarks.peers.worker does.
 import { readFileSync } from "node:fs";
 import { cpuUsage } from "node:process";
 import { createInterface } from "node:readline";
@@ -23,15 +23,28 @@ const workload = JSON.parse(readFileSync(`${folder}/workload.json`));
 const { prepare } = await import(competitor);
 const step = await prepare(workload, arrays(`${folder}/parameters.safetensors`), arrays(`${folder}/data.safetensors`), { folder, packages, backend });
 
-for await (const line of createInterface({ input: process.stdin })) {
-    const { steps } = JSON.parse(line);
+const FIRST = 3, WARM_STEPS = 20, WARM_SECONDS = 2;
+
+/** What some steps took, by processors and by the clock, each and together. */
+async function timed(steps) {
     const before = cpuUsage(), began = performance.now();
-    let loss;
-    try {
-        for (let i = 0; i < steps; i++) loss = await step();
-        const { user, system } = cpuUsage(before), elapsed = (performance.now() - began) / 1e3;
-        process.stdout.write(`${JSON.stringify({ seconds: (user + system) / 1e6, elapsed, loss: Number(loss) })}\n`);
-    } catch (error) {
-        process.stdout.write(`${JSON.stringify({ error: String(error) })}\n`);
-    }
+    for (let i = 0; i < steps; i++) await step();
+    const { user, system } = cpuUsage(before), call = (performance.now() - began) / 1e3 / steps;
+    return { processor: (user + system) / 1e6 / steps, clock: call, call };
+}
+
+/** The first losses, with more steps after them until engines have compiled. */
+async function prepared() {
+    const began = performance.now(), losses = [Number(await step())], seconds = (performance.now() - began) / 1e3;
+    while (losses.length < FIRST) losses.push(Number(await step()));
+    for (let i = 0; i < WARM_STEPS && performance.now() - began < WARM_SECONDS * 1e3; i++) await step();
+    return { seconds, losses };
+}
+
+const answer = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
+
+answer({ ready: true });
+for await (const line of createInterface({ input: process.stdin })) {
+    const { do: asked, times } = JSON.parse(line);
+    answer(await (asked === "prepare" ? prepared() : timed(times)));
 }

@@ -6,32 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.browser.command import competitors, race, row_of, written
+from benchmarks.browser.command import competitors, row_of, written
 from benchmarks.cpu.workloads import WORKLOADS
+from benchmarks.race import Race
 from tests.targets import cannot
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))
 
 OURS = 2
+RACE = Race(1, 1e-3, str, middle=min)
+IRIS = next(workload for workload in WORKLOADS if workload.name == "iris-16")
 
 
 def test_both_targets_take_the_same_steps(tmp_path):
-    [iris] = [workload for workload in WORKLOADS if workload.name == "iris-16"]
-    every = competitors()[:OURS]
-    race(written(iris, tmp_path), every, rounds=1, seconds=1e-3)
-    assert [each.failed for each in every] == ["", ""]
-    figures = row_of(iris, every)
-    assert all(figures["seconds"].values())
-    assert figures["best peer"] is None
+    row = row_of(IRIS, written(IRIS, tmp_path), competitors()[:OURS], RACE)
+    assert [*row.ours()] == ["catgrad wasm", "catgrad javascript"]
+    assert row.fastest is None
 
 
 def test_a_competitor_with_other_losses_is_left_out(tmp_path):
-    [iris] = [workload for workload in WORKLOADS if workload.name == "iris-16"]
-    place = written(iris, tmp_path)
-    other = written(replace(iris, optimiser={"rate": 5.0}), tmp_path / "other")
-    every = competitors()[:OURS]
-    (place / "javascript").rename(place / "unused")
-    (other / "javascript").rename(place / "javascript")
-    race(place, every, rounds=1, seconds=1e-3)
-    assert every[1].failed.startswith("its losses are")
-    assert every[1].seconds is None
+    place = written(IRIS, tmp_path)
+    other = written(replace(IRIS, optimiser={"rate": 5.0}), tmp_path / "other")
+    (place / "wasm").rename(place / "unused")
+    (other / "wasm").rename(place / "wasm")
+    row = row_of(IRIS, place, competitors()[:OURS], RACE)
+    assert row.results["catgrad wasm"]["reason"].startswith("wrong: its loss 1 is")
+    assert [*row.ours()] == ["catgrad javascript"]

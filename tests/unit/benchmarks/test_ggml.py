@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from catgrad.backends.ggml.tools import NEEDS
 
-from benchmarks.cpu.command import written
 from benchmarks.ggml import command as ggml
 from benchmarks.ggml.workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, workloads
 from benchmarks.peers import ggml_opt
 from benchmarks.peers.worker import Case
 from benchmarks.race import Result
+from benchmarks.records import Record, added, read
+from benchmarks.tables import reasons
+from benchmarks.workloads import written
 from catgrad.errors import UnknownName
 
 ABSENT = next((tool.absence() for tool in NEEDS if not tool.is_installed()), "")
@@ -28,10 +29,7 @@ IRIS = GGML_WORKLOADS[0]
 def test_the_smallest_row_has_agreeing_competitors():
     pytest.importorskip("torch", reason="PyTorch is not installed")
     row = ggml.measured(IRIS, "ggml", rounds=1, seconds=1e-3)
-    assert [name for name, result in row["results"].items() if result.get("seconds")] == [
-        OURS, GGML_OPT, PYTORCH,
-    ]  # fmt: skip
-    assert set(row["ratio"]) == {GGML_OPT, PYTORCH}
+    assert [*row.ours(), *row.peers()] == [OURS, GGML_OPT, PYTORCH]
 
 
 @pytest.mark.parametrize("wrong", [0.5, np.nan])
@@ -63,16 +61,16 @@ def test_ratios_are_those_to_each_peer_that_was_timed():
         PYTORCH: Result(8.0, rounds=[8.0]),
     }
     row = ggml.row(IRIS, "ggml", results)
-    assert row["ratio"] == {PYTORCH: 0.25}
-    assert ggml.reasons([row]) == []
+    assert [ggml.beside(name)(row) for name in (PYTORCH, GGML_OPT)] == ["0.25", "–"]
+    assert reasons([row]) == []
     broken = ggml.row(IRIS, "ggml", {OURS: Result(reason="failed: it has ended")})
-    assert ggml.reasons([broken]) == ["iris-16, catgrad ggml: failed: it has ended"]
+    assert reasons([broken]) == [f"catgrad ggml, {IRIS.title}, ggml: failed: it has ended"]
 
 
 def test_rows_of_a_build_replace_those_before(tmp_path):
     path = tmp_path / "ggml.json"
-    for build, ratio in (("plain", 9.0), ("with llamafile", 0.5), ("plain", 0.7)):
-        ggml.keep(path, [{"ggml": build, "ratio": {PYTORCH: ratio}}])
-    kept = json.loads(path.read_text("utf-8"))["rows"]
-    assert {row["ggml"]: row["ratio"][PYTORCH] for row in kept} == {"with llamafile": 0.5, "plain": 0.7}
-    assert all(row["processor"] for row in kept)
+    for build, seconds in (("plain", 9.0), ("with llamafile", 0.5), ("plain", 0.7)):
+        row = ggml.row(IRIS, build, {OURS: Result(seconds, rounds=[seconds])})
+        added(Record("ggml", [row]), path).write(path)
+    kept = {row.what: row.seconds(OURS) for row in read(path).rows}
+    assert kept == {f"{IRIS.title}, plain": 0.7, f"{IRIS.title}, with llamafile": 0.5}

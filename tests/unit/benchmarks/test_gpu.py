@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from importlib.util import find_spec
@@ -33,6 +32,8 @@ from benchmarks.cuda.simulation import simulated, steps
 from benchmarks.cuda.workloads import GPU_WORKLOADS, KERNELS, PARTS, parts_of, workloads_of
 from benchmarks.processes import Competitor
 from benchmarks.race import Race, Result
+from benchmarks.records import OURS
+from benchmarks.tables import reasons
 
 SIMULATED = pytest.mark.skipif(
     not simulator.COMPILER.is_installed(), reason=simulator.COMPILER.absence() or "no compiler"
@@ -103,8 +104,8 @@ def timed(seconds: float) -> Result:
 
 def test_a_ratio_is_that_of_the_fastest_forms_of_one_step():
     results = {
-        f"{gpu_tables.OURS}, launches": timed(4.0),
-        f"{gpu_tables.OURS}, CUDA graph": timed(2.0),
+        f"{OURS}, launches": timed(4.0),
+        f"{OURS}, CUDA graph": timed(2.0),
         gpu_tables.MANY: timed(1.0),
         "PyTorch eager": timed(8.0),
         "PyTorch CUDA graph": timed(5.0),
@@ -112,24 +113,25 @@ def test_a_ratio_is_that_of_the_fastest_forms_of_one_step():
     }
     [iris] = [each for each in GPU_WORKLOADS if each.name == "iris"]
     row = gpu_tables.step_row(iris, results)
-    assert (row["ours"], row["peer"], row["ratio"]) == ("catgrad, CUDA graph", "PyTorch CUDA graph", 0.4)
-    assert gpu_tables.reasons([row]) == ["iris, trainkernel: not installed"]
-    assert gpu_tables.step_row(GPU_WORKLOADS[0], {"trainkernel": Result(reason="no")})["ratio"] is None
+    assert gpu_tables.sides(row) == ("catgrad, CUDA graph", "PyTorch CUDA graph")
+    assert gpu_tables.ratio(row) == 0.4
+    assert reasons([row]) == [f"trainkernel, {iris.title}: not installed"]
+    assert gpu_tables.ratio(gpu_tables.step_row(iris, {"trainkernel": Result(reason="no")})) is None
 
 
-def test_a_row_replaces_the_one_of_its_name_and_others_of_another_machine(tmp_path):
-    path = tmp_path / "cuda.json"
+def test_a_ratio_without_tf32_leaves_it_out_on_both_sides():
+    names = f"{OURS}, CUDA graph, TF32", f"{OURS}, CUDA graph", "PyTorch CUDA graph, TF32", "PyTorch eager"
+    results = {name: timed(seconds) for name, seconds in zip(names, (1.0, 2.0, 4.0, 8.0), strict=True)}
+    row = gpu_tables.step_row(GPU_WORKLOADS[0], results)
+    assert (gpu_tables.ratio(row), gpu_tables.ratio(row, exact=True)) == (0.25, 0.25)
+    assert gpu_tables.sides(row, exact=True) == (names[1], names[3])
 
-    def keep(part, name, ratio, gpu):
-        gpu_tables.keep(path, part, [{"part": part, "workload": name, "ratio": ratio}], {"gpu": gpu})
-        kept = json.loads(path.read_text("utf-8"))
-        return [(row["workload"], row["ratio"]) for row in kept["rows"]]
 
-    keep("mlps", "medium", 0.6, "first")
-    keep("small", "iris", 9.0, "first")
-    keep("small", "mnist", 8.0, "first")
-    assert keep("small", "iris", 7.0, "first") == [("mnist", 8.0), ("iris", 7.0), ("medium", 0.6)]
-    assert keep("small", "iris", 0.5, "second") == [("iris", 0.5), ("medium", 0.6)]
+def test_a_kernel_has_its_share_of_the_ceiling():
+    each = {"bytes": 8, "operations": 0, "precision": "", "seconds": {OURS: 2.0, "PyTorch eager": 4.0}}
+    row = gpu_tables.kernel_row("rows", "sum", each, {gpu_tables.COPY: 16.0})
+    assert (row.ratio, gpu_tables.rate(OURS)(row)) == (0.5, "4e-09 GB/s, 25%")
+    assert gpu_tables.rate(OURS)(gpu_tables.failed_kernel("rows", "sum", "no")) == "–"
 
 
 def test_the_kernels_of_a_step_are_summed_by_name():

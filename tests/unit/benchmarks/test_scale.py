@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from benchmarks.compiler.scale import ACCELERATORS, Measured, tables, thresholds
+from benchmarks.compiler.scale import ACCELERATORS, row_of, tables, thresholds
 
 SMALL = {"small": {"depth": 2, "width": 256, "heads": 4, "context": 32}}
 
@@ -26,5 +26,5 @@ def test_layers_are_shared_at_a_ratio_that_falls_with_the_width():
 
 
 def test_the_modelled_step_is_the_sum_of_its_parts():
-    text = tables([Measured(2, 0.002, 0.001, 0.0045)], [*thresholds(SMALL)])[0]
+    text = tables([row_of(2, 0.002, 0.001, 0.0045)], [*thresholds(SMALL)])[0]
     assert "| 2 | 2 ms | 1 ms | 3 ms | 4.5 ms | 1.50 |" in text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.machine import operations
-from benchmarks.pages import markdown, write_table
+from benchmarks.tables import markdown, write_table
 from benchmarks.tiny import build
 from benchmarks.tiny.nets import NETS, task
 from benchmarks.tiny.peers import NETS as PEER_NETS

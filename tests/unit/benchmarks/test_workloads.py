@@ -10,9 +10,10 @@ import pytest
 
 import benchmarks
 from benchmarks import machine
-from benchmarks.cpu.command import goal_of, written
+from benchmarks.cpu.command import goal_of
 from benchmarks.cpu.workloads import WORKLOADS, chosen
 from benchmarks.peers.worker import Case, loss_of
+from benchmarks.workloads import written
 from catgrad.errors import UnknownName
 
 SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8", "recommender", "gru", "cnn-1d", "mixed")

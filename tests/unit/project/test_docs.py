@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -241,10 +242,10 @@ def test_links_have_anchors(page):
 
 def test_the_figures_of_the_readme_are_those_of_the_benchmark():
     """Each ratio in the README's table is in the JSON of `make bench`, rounded as written."""
-    files = sorted((ROOT / "benchmarks/results").rglob("*.json"))
-    rows = (row for file in files for row in json.loads(file.read_text())["rows"])
-    several = (row["ratio"] for row in rows if row.get("ratio"))
-    kept = [x for ratio in several for x in (ratio.values() if isinstance(ratio, dict) else [ratio])]
+    from benchmarks.records import RESULTS, read
+
+    rows = (row for file in sorted(RESULTS.rglob("*.json")) for row in read(file).rows)
+    kept = [ratio for row in rows for ratio in row.ratios.values()]
     table = re.findall(
         r"^\| .* \| ([\d.]+) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -286,35 +287,16 @@ def test_the_citation_has_the_version():
     assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [catgrad.__version__]
 
 
-def test_the_page_of_families_has_every_row_that_was_measured():
-    from benchmarks.compiler.torch_import import JSON, PAGE, Row, table
+def test_pages_have_every_row_that_was_measured():
+    from benchmarks import part
+    from benchmarks.compiler import depth, torch_import
+    from benchmarks.records import read
 
-    rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
-    page = PAGE.read_text(encoding="utf-8")
-    assert table([row for row in rows if row.differences]) in page
-    assert table([row for row in rows if not row.differences]) in page
-
-
-def test_the_page_of_parts_has_every_row_that_was_measured():
-    from benchmarks.part import JSON, PAGE, Row, table
-
-    rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
-    assert table(rows) in PAGE.read_text(encoding="utf-8")
-
-
-def test_the_page_of_emitted_code_has_every_row_that_was_measured():
-    from benchmarks.compiler.depth import JSON, PAGE, Row, table
-
-    rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
-    assert table(rows) in PAGE.read_text(encoding="utf-8")
-
-
-def test_the_page_of_microcontrollers_has_every_row_that_was_measured():
-    from benchmarks.tiny.__main__ import JSON, PAGE, PeerRow, Row, peer_table, table
-
-    kept, page = json.loads(JSON.read_text()), PAGE.read_text(encoding="utf-8")
-    assert table([Row(**row) for row in kept["rows"]]) in page
-    assert peer_table([PeerRow(**row) for row in kept["peers"]]) in page
+    tiny = import_module("benchmarks.tiny.__main__")
+    for each in (part, depth, torch_import, tiny):
+        page, rows = each.PAGE.read_text(encoding="utf-8"), read(each.JSON).rows
+        for table in each.tables(rows) if hasattr(each, "tables") else [each.table(rows)]:
+            assert table in page, each.__name__
 
 
 def test_the_command_line_has_the_commands_and_options_of_its_page():
