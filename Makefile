@@ -38,15 +38,15 @@ fuzz: $(VENV)/dev  ## compare targets on random programs for SECONDS seconds; pr
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON, writes a page
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.core
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.training
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.c.kernels
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.core --keep
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compiler.training --keep
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.c.kernels --keep
 	$(BIN)/python -m benchmarks.cpu --keep
 	$(BIN)/python -m benchmarks.c.products --keep
 	$(BIN)/python -m benchmarks.c.functions --keep
-	$(BIN)/python -m benchmarks.ggml
+	$(BIN)/python -m benchmarks.ggml --keep
 	$(BIN)/python -m benchmarks.browser --keep
-	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
+	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch --keep
 	$(BIN)/python -m benchmarks.figures
 
 golden: $(VENV)/dev  ## accept the emitted source as the new golden files

@@ -1,15 +1,15 @@
 """Roofline: the least time of a function, from its operations, its arrays and the peaks of the machine.
 
-    t = (n / P + Σ b / B(b)) / threads
+    t = max(n / P, Σ b / B(b)) / threads
 
 n counts the multiplications and additions of products and convolutions, those in loops included; P is the
 measured peak of a core in registers. Convolutions count as sums of products: Winograd's, which have 4/9 of
-the multiplications where weights are 3 × 3 (ADR 34), can be faster than the line, by at most 9/4. The sum is
-over the parameters, the state and the batch, b bytes each, read once; B(b) is the measured bandwidth of the
-cache or memory that holds as many: an array is read at least as fast as any greater one. An array of which
-only rows are gathered counts as these rows. Writing, intermediate arrays and elementwise functions are free,
-and each thread has the bandwidth of one alone. Reading is not hidden behind products: a machine that does so
-passes this line by the smaller part at most.
+the multiplications where weights are 3 × 3 (ADR 34), can be faster than the line, by at most 9/4. Causal
+attention counts as whole squares, of which the half that is masked need not be computed. The sum is over the
+parameters, the state and the batch, b bytes each, read once, which products may hide; B(b) is the measured
+bandwidth of the cache or memory that holds as many: an array is read at least as fast as any greater one. An
+array of which only rows are gathered counts as these rows. Writing, intermediate arrays and elementwise
+functions are free, and each thread has the bandwidth of one alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read(function: Function) -> dict[int, int]:
         readers = [each for each in function.body if value in each.inputs]
         gathers = [each for each in readers if isinstance(each.op, Gather) and each.inputs[0] == value]
         others = [each for each in readers if each not in gathers and renewed.get(place) not in each.outputs]
-        found[value] = whole = int(function.types[value].bytes)
+        found[value] = whole = int(function.types[value].bytes) if readers else 0
         if gathers and not others:
             rows = sum(int(function.types[each.outputs[0]].bytes) for each in gathers)
             found[value] = min(whole, rows)
@@ -66,4 +66,4 @@ def bandwidth(size: int, peaks: Peaks) -> float:
 def least_seconds(work: Work, peaks: Peaks, threads: int = 1) -> float:
     """Return the least time of some work."""
     reading = sum(count * size / bandwidth(size, peaks) for size, count in work.arrays.items())
-    return (work.operations / peaks.operations + reading) / threads
+    return max(work.operations / peaks.operations, reading) / threads

@@ -74,8 +74,8 @@ def test_the_mean_is_of_the_ratios_of_steps():
 
 
 def test_the_share_is_the_least_time_over_ours():
-    """100 operations take 2 s at the peak, and two arrays of 30 bytes 6 s."""
-    one, two = (row("mlp", {OURS: 16.0}, threads=threads, arrays={30: 2}) for threads in (1, 2))
+    """100 operations take 2 s at the peak, and two arrays of 40 bytes 8 s, in which they are hidden."""
+    one, two = (row("mlp", {OURS: 16.0}, threads=threads, arrays={40: 2}) for threads in (1, 2))
     assert (least(one, PEAKS), share(one, PEAKS), share(two, PEAKS)) == (8.0, 0.5, 0.25)
     assert means([one, two], PEAKS) == {SHARES: (pytest.approx(math.sqrt(0.125)), 2)}
 
@@ -111,11 +111,11 @@ def test_a_part_takes_the_place_of_its_rows_only():
 
 def test_means_are_kept_and_older_files_are_read_and_shown(tmp_path):
     path = tmp_path / "cpu.json"
-    part(row("mlp", {OURS: 16.0, JAX: 32.0}, arrays={30: 2})).write(path)
+    part(row("mlp", {OURS: 16.0, JAX: 32.0}, arrays={40: 2})).write(path)
     whole = json.loads(path.read_text())
     assert whole["means"] == [{"threads": 1, RATIOS: [0.5, 1], SHARES: [0.5, 1]}]
     [figures] = whole["rows"]
-    assert (figures["facts"].pop("arrays"), figures["ratio"]) == ([[30, 2]], {OURS: 0.5})
+    assert (figures["facts"].pop("arrays"), figures["ratio"]) == ([[40, 2]], {OURS: 0.5})
     del whole["means"], whole["machine"][BANDWIDTH]
     path.write_text(json.dumps(whole))
     console = Console(width=180, record=True, file=io.StringIO())
