@@ -10,6 +10,12 @@ inline bool is_sm90a() {
     const char *const text = getenv("CUDA_SIMULATOR_ARCHITECTURE");
     return !text || strcmp(text, "sm_80");
 }
+
+/* Counts the multiprocessors, as many as an H100 has, or those of the environment. */
+inline int multiprocessors() {
+    const char *const text = getenv("CUDA_SIMULATOR_MULTIPROCESSORS");
+    return text ? atoi(text) : 132;
+}
 }  // namespace simulator
 
 enum cudaDeviceAttr {
@@ -56,7 +62,7 @@ inline cudaError_t cudaDeviceReset() {
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     *properties = {"CUDA simulator", size_t(80) << 30, simulator::SHARED_BYTES, simulator::MAX_SHARED_BYTES, 228 * 1024,
-                   simulator::is_sm90a() ? 9 : 8, 0, warpSize, simulator::MAX_THREADS, 2048, 132, 50 << 20};
+                   simulator::is_sm90a() ? 9 : 8, 0, warpSize, simulator::MAX_THREADS, 2048, simulator::multiprocessors(), 50 << 20};
     return cudaSetDevice(device);
 }
 

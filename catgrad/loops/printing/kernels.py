@@ -50,6 +50,7 @@ from catgrad.loops.printing.lines import (
     Digit,
     Either,
     EndOfCopies,
+    Feeding,
     For,
     Greatest,
     Line,
@@ -66,7 +67,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE, feed, warpgroup_product
+from catgrad.loops.printing.tiles import WHOLE, fed_product, feed, warpgroup_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -156,7 +157,7 @@ class KernelPrinter:
         self.expressions = Expressions(dialect, self._name, machine.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
-        self.per_thread = False
+        self.per_thread = self.has_tiles = False
         self.launch: Launch | None = None
 
     def _finished(self, machine: Machine) -> Kernel:
@@ -270,7 +271,7 @@ class KernelPrinter:
         if loop.axis is Axis.EITHER:
             *others, product = loop.body
             assert isinstance(product, Loop)
-            by_warpgroups = warpgroup_product(self.expressions, product)
+            by_warpgroups = warpgroup_product(self.expressions, product, self.has_tiles)
             return [Either(by_warpgroups, tuple(self._block(others, replace(around, loop=loop))))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
@@ -346,10 +347,20 @@ class KernelPrinter:
         number, digits = self._digits(Text(NUMBERS.get(axis, "index")), variables, counts)
         count = self.expressions.product(counts)
         first, end = self._part(loop, variables, count)
+        self.has_tiles = count.number != 1
         lines = self._numbered(inner, around) if axis.has_team else []
         lines += self._iteration(variables, lets, inner, around)
+        feeding = self._feeding(inner) if axis is Axis.BLOCK else None
         team, own = (around.team, around.threads), self.interface.is_part
-        return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own)
+        return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own, feeding)
+
+    def _feeding(self, tile: Loop) -> Feeding | None:
+        """Print what a producer does for a tile of the grid, if one feeds its product."""
+        product = fed_product([tile])
+        if product is None:
+            return None
+        conditions = tuple(map(self.expressions.condition, tile.conditions))
+        return Feeding(warpgroup_product(self.expressions, product, self.has_tiles), conditions)
 
     def _numbered(self, team: Loop, around: Around) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""

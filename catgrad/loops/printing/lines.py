@@ -80,7 +80,7 @@ class Threads(Line):
 
     The `number` of an iteration is a variable, or else variables are its `digits`. Of a grid, the lines may
     be a part: that of the blocks from `first` to `end`, without it. In a part that is a function of its own,
-    the number of the `block` is a parameter.
+    the number of the `block` is a parameter. Blocks that are fed by a producer stay for several iterations.
     """
 
     axis: Axis
@@ -93,6 +93,7 @@ class Threads(Line):
     first: int = 0
     end: int | None = None
     block: bool = False
+    feeding: Feeding | None = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class WarpgroupProduct(Line):
-    """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block."""
+    """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block.
+
+    It is one of several of the block, or the only one.
+    """
 
     dtype: Dtype
     sums: str
@@ -238,6 +242,15 @@ class WarpgroupProduct(Line):
     left: Operand
     right: Operand
     terms: Text
+    is_one_of_several: bool
+
+
+@dataclass(frozen=True)
+class Feeding(Line):
+    """The lines by which a producer brings the operands of a product, whose tile it is if conditions hold."""
+
+    product: WarpgroupProduct
+    conditions: tuple[tuple[Text, Text, bool, bool], ...]
 
 
 @dataclass(frozen=True)

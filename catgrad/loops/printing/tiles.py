@@ -79,8 +79,8 @@ def _begin(here: Expressions, load: Load) -> str:
     return here.address(load.buffer, load.buffer.flat((load.indices[0], ZERO, ZERO)))
 
 
-def warpgroup_product(here: Expressions, loop: Loop) -> WarpgroupProduct:
-    """Print the loops of a product of warp groups."""
+def warpgroup_product(here: Expressions, loop: Loop, is_one_of_several: bool) -> WarpgroupProduct:
+    """Print the loops of a product of warp groups, which a block may compute several of."""
     (_, column, term), [s] = perfect_nest([loop])
     assert isinstance(s, Accumulate)
     boxes = [each for each, _ in _boxes(loop)]
@@ -89,12 +89,18 @@ def warpgroup_product(here: Expressions, loop: Loop) -> WarpgroupProduct:
     )
     dtype = boxes[0].buffer.type.dtype
     sizes = size_hint(column.extent), SLICE_BYTES // dtype.itemsize
-    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, here.size(term.extent))
+    terms = here.size(term.extent)
+    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, terms, is_one_of_several)
+
+
+def fed_product(items: Sequence[Item]) -> Loop | None:
+    """Find the loops of a product of warp groups."""
+    return next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
 
 
 def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
     """Print the maps of the operands that the warp groups of a kernel multiply, if they do."""
-    product = next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
+    product = fed_product(items)
     if product is None:
         return None
     left, right = _boxes(product)
@@ -143,6 +149,5 @@ WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.OUTER: outer_products,
     Axis.TENSOR: tile_product,
     Axis.COPY: asynchronous_copy,
-    Axis.WARPGROUP: warpgroup_product,
 }
 """Prints loops of these kinds as one line."""
