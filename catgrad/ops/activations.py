@@ -13,6 +13,7 @@ from catgrad.ops.scalar import FloatMap
 from catgrad.ops.transcendental import Erf, erf, exp, expm1, log1p, tanh
 from catgrad.terms.op import INPUTS, OUTPUTS
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["elu", "gelu", "gelu_tanh", "leaky_relu", "relu", "sigmoid", "silu", "softplus"]
@@ -30,10 +31,10 @@ class Sigmoid(FloatMap):
     def ref(self, x: Array) -> Any:
         return 1 / (1 + np.exp(-x))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return 1 / (1 + exp(-x))
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * (y * (1 - y))
 
 
@@ -47,13 +48,13 @@ class Relu(FloatMap):
     saves = INPUTS
     rounds_once = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.maximum(x, 0)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return maximum(x, zeros_like(x))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return select(x <= 0, zeros_like(dy), dy)
 
 
@@ -67,13 +68,13 @@ class LeakyRelu(FloatMap):
     slope: float = 0.01
     saves = INPUTS
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.where(x > 0, x, self.slope * x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return select(x > 0, x, self.slope * x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return select(x > 0, dy, self.slope * dy)
 
 
@@ -88,13 +89,13 @@ class Elu(FloatMap):
     scale: float = 1.0
     saves = INPUTS
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.where(x > 0, x, self.scale * np.expm1(x))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return select(x > 0, x, self.scale * expm1(x))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return select(x > 0, dy, dy * (self.scale * exp(x)))
 
 
@@ -107,13 +108,13 @@ class Softplus(FloatMap):
 
     saves = INPUTS
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.logaddexp(0, x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return maximum(x, zeros_like(x)) + log1p(exp(-absolute(x)))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * sigmoid(x)
 
 
@@ -130,10 +131,10 @@ class Silu(FloatMap):
     def ref(self, x: Array) -> Any:
         return x / (1 + np.exp(-x))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return x * sigmoid(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         s = sigmoid(x)
         return dy * (s * (1 + x * (1 - s)))
 
@@ -151,10 +152,10 @@ class Gelu(FloatMap):
     def ref(self, x: Array) -> Any:
         return 0.5 * x * (1 + Erf().ref(x / sqrt(2)))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return 0.5 * x * (1 + erf(x * (1 / sqrt(2))))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         cumulative = 0.5 * (1 + erf(x * (1 / sqrt(2))))
         density = exp(-0.5 * (x * x)) * (1 / sqrt(2 * pi))
         return dy * (cumulative + x * density)
@@ -173,21 +174,21 @@ class GeluTanh(FloatMap):
     def ref(self, x: Array) -> Any:
         return 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * x * x))))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         t = tanh(sqrt(2 / pi) * (x + 0.044715 * (x * x * x)))
         slope = sqrt(2 / pi) * (1 + 3 * 0.044715 * (x * x))
         return dy * (0.5 * (1 + t) + 0.5 * x * ((1 - t * t) * slope))
 
 
-def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+def leaky_relu(x: Var, slope: float = 0.01) -> Var:
     """y = x where x > 0, slope · x elsewhere."""
     return LeakyRelu(slope)(x)
 
 
-def elu(x: Any, scale: float = 1.0) -> Any:
+def elu(x: Var, scale: float = 1.0) -> Var:
     """y = x where x > 0, scale · (eˣ - 1) elsewhere."""
     return Elu(scale)(x)
 

@@ -10,6 +10,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.scalar import FloatMap, ScalarMap
 from catgrad.terms.op import INPUTS, NOTHING, Saves
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = [
@@ -30,10 +31,10 @@ class Add(ScalarMap, symbol="+"):
     commutative = True
     left_unit = right_unit = 0.0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x + y
 
-    def rev(self, dz: Any) -> Any:
+    def rev(self, dz: Var) -> tuple[Var, Var]:
         return dz, dz
 
 
@@ -48,10 +49,10 @@ class Subtract(ScalarMap, symbol="-"):
     result = "difference"
     right_unit = 0.0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x - y
 
-    def rev(self, dz: Any) -> Any:
+    def rev(self, dz: Var) -> tuple[Var, Var]:
         return dz, -dz
 
 
@@ -67,10 +68,10 @@ class Multiply(ScalarMap, symbol="*"):
     commutative = True
     left_unit = right_unit = 1.0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x * y
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return dz * y, dz * x
 
 
@@ -88,10 +89,10 @@ class Divide(FloatMap, symbol="/"):
     domain = (0.5, 2.0)
     costly = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x / y
 
-    def rev(self, y: Any, z: Any, dz: Any) -> Any:
+    def rev(self, y: Var, z: Var, dz: Var) -> tuple[Var, Var]:
         dx = dz / y
         return dx, -(dx * z)
 
@@ -107,10 +108,10 @@ class Negate(ScalarMap, symbol="neg"):
     result = "negative"
     involution = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return -x
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return -dy
 
 
@@ -123,13 +124,13 @@ class Square(ScalarMap):
 
     rounds_once = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return x * x
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return x * x
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         # Multiply the cotangent first: for a mean it is a scalar, broadcast later.
         return (2 * dy) * x
 
@@ -143,10 +144,10 @@ class Abs(ScalarMap):
 
     rounds_once = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.abs(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * sign(x)
 
 
@@ -159,10 +160,10 @@ class Sign(ScalarMap):
 
     saves = NOTHING
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.sign(x)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return zeros_like(dy)
 
 
@@ -175,10 +176,10 @@ class Floor(FloatMap):
 
     saves = NOTHING
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.floor(x)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return zeros_like(dy)
 
 
@@ -191,10 +192,10 @@ class Round(FloatMap):
 
     saves = NOTHING
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.round(x)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return zeros_like(dy)
 
 
@@ -210,10 +211,10 @@ class Maximum(ScalarMap):
     rounds_once = True
     commutative = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.maximum(x, y)
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> Any:
         return _to_chosen(x < y, x > y, x == y, dz)
 
 
@@ -229,14 +230,14 @@ class Minimum(ScalarMap):
     rounds_once = True
     commutative = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.minimum(x, y)
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> Any:
         return _to_chosen(x > y, x < y, x == y, dz)
 
 
-def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Any) -> tuple[Any, Any]:
+def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Var) -> tuple[Var, Var]:
     """Return the cotangents of two numbers, one of which is selected; halves where they are equal."""
     zero = zeros_like(dz)
     if not dz.dtype.is_floating:
@@ -250,6 +251,6 @@ negate, square, absolute, sign = Negate(), Square(), Abs(), Sign()
 floor, round, maximum, minimum = Floor(), Round(), Maximum(), Minimum()
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Var) -> Var:
     """Return 1 / x, for floating T."""
     return 1 / x

@@ -18,6 +18,7 @@ from catgrad.ops.shape import reshape
 from catgrad.ops.softmax import Softmax, softmax, softmax_of_seen
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, part
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["attention"]
@@ -82,7 +83,7 @@ class Attention(Op):
             scores = np.where(seen(scores.shape[-2], scores.shape[-1], self.window), scores, -inf)
         return Softmax(scores.ndim - 1).ref(scores) @ v
 
-    def body(self, q: Any, k: Any, v: Any) -> Any:
+    def body(self, q: Var, k: Var, v: Var) -> Var:
         scores = _scores(q, k)
         if self.causal:
             scores = _masked(scores, _seen(scores, self.window))
@@ -101,8 +102,8 @@ class Attention(Op):
 
 
 def attention(
-    q: Any, k: Any, v: Any, causal: bool = False, window: int | None = None, lengths: Any = None
-) -> Any:
+    q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, lengths: Any = None
+) -> Var:
     """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only.
 
     A `window` limits causal attention to that many positions, of which a query's own is the last. With
@@ -120,25 +121,25 @@ def attention(
     return _mixed(softmax_of_seen(_masked(scores, seen), seen, last), v)
 
 
-def _scores(q: Any, k: Any) -> Any:
+def _scores(q: Var, k: Var) -> Var:
     """q kᵀ / √d over the last two axes."""
     b = tuple(range(q.type.rank - 2))
     t, s, d = range(len(b), len(b) + 3)
     return Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
 
 
-def _masked(scores: Any, seen: Any) -> Any:
+def _masked(scores: Var, seen: Any) -> Var:
     return select(seen, scores, Constant(scores.type, -inf)())
 
 
-def _mixed(weights: Any, v: Any) -> Any:
+def _mixed(weights: Any, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
     return Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v)
 
 
-def shared_heads(x: Any, heads: int) -> Any:
+def shared_heads(x: Var, heads: int) -> Var:
     """Copy each head of keys or values for the heads that share it: [b…, k, t, e] to [b…, heads, t, e]."""
     *batch, own, t, e = x.shape
     if own == heads:
@@ -158,7 +159,7 @@ def _scale(q: Any) -> float:
     return 1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 
 
-def _seen(scores: Any, window: int | None) -> Any:
+def _seen(scores: Var, window: int | None) -> Var:
     """Return the causal mask: true where the position of the key is at most that of the query."""
     *_, t, s = scores.shape
     last = scores.type.rank - 1

@@ -16,6 +16,7 @@ from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.build import build
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Assume, Constant, part
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["batch_norm"]
@@ -55,25 +56,25 @@ class BatchNorm(Op):
         centred = x - mean_of(x, axes)
         return centred / np.sqrt(mean_of(centred * centred, axes) + self.epsilon)
 
-    def body(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
+    def body(self, x: Var, running_mean: Any, running_variance: Any) -> Any:
         centred, variance = moments(x)
         return centred * copied(self._rstd(variance), x)
 
-    def _rstd(self, variance: Any) -> Any:
+    def _rstd(self, variance: Var) -> Any:
         return part("rstd", rsqrt(variance + self.epsilon))
 
-    def optic(self, _: Any, x: NdArrayType, *statistics: NdArrayType) -> tuple[Any, Any]:
+    def optic(self, _: Any, x: NdArrayType, *statistics: NdArrayType) -> tuple[Var, Var]:
         """Return the body with x, μ and 1 / √(σ² + ε) as residual, and the reverse, which has y of these."""
         wide = NdArrayType(statistics[0].shape, x.dtype.wide)
 
-        def forward(x: Any, *_: Any) -> Any:
+        def forward(x: Var, *_: Any) -> tuple[Var, Var, Var, Var]:
             given = cast(x, wide.dtype)
             centred, variance = moments(given)
             rstd = self._rstd(variance)
             y = cast(centred * copied(rstd, x), x.dtype)
             return y, x, part("mean", mean(given, others(x))), rstd
 
-        def backward(x: Any, centre: Any, rstd: Any, dy: Any) -> Any:
+        def backward(x: Var, centre: Any, rstd: Any, dy: Var) -> Any:
             given, dy, inverse = cast(x, wide.dtype), cast(dy, wide.dtype), copied(rstd, x)
             y = part("centred", given - copied(centre, x)) * inverse
             mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)
@@ -83,7 +84,7 @@ class BatchNorm(Op):
 
         return build(forward, [x, *statistics]), build(backward, [x, wide, wide, x])
 
-    def evaluated(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
+    def evaluated(self, x: Var, running_mean: Any, running_variance: Any) -> Var:
         return (x - copied(running_mean, x)) * copied(self._rstd(running_variance), x)
 
     @classmethod
@@ -95,17 +96,17 @@ class BatchNorm(Op):
 batch_norm = BatchNorm()
 
 
-def others(x: Any) -> Axes:
+def others(x: Var) -> Axes:
     """Return all axes but the channels."""
     return (0, *range(2, x.type.rank))
 
 
-def copied(channels: Any, x: Any) -> Any:
+def copied(channels: Any, x: Var) -> Var:
     """Broadcast a number for each channel to the shape of x."""
     return broadcast(channels, x.shape, others(x))
 
 
-def tracked(x: Any, mean_so_far: Any, variance_so_far: Any, momentum: float) -> tuple[Any, Any]:
+def tracked(x: Var, mean_so_far: Any, variance_so_far: Any, momentum: float) -> tuple[Var, Var]:
     """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
     _, variance = moments(x)
     wide = x.dtype.wide  # float16 cannot represent the size of a batch
@@ -124,7 +125,7 @@ def several(x: NdArrayType) -> tuple[tuple[Size, int], ...]:
     return ((prod(size for axis, size in enumerate(x.shape) if axis != 1), 2),)
 
 
-def moments(x: Any) -> tuple[Any, Any]:
+def moments(x: Var) -> tuple[Var, Var]:
     """Return x minus the mean of its channel, and the variance of each channel."""
     centred = part("centred", x - copied(part("mean", mean(x, others(x))), x))
     return centred, part("variance", mean(centred * centred, others(x)))

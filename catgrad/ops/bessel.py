@@ -10,6 +10,7 @@ from catgrad.ops.polynomial import chebyshev
 from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import exp, rsqrt
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"]
@@ -73,12 +74,12 @@ class BesselI0e(SpecialMap):
 
         return i0e(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         large = chebyshev(_place(a), I0_LARGE) * rsqrt(a)
         return select(a <= 8, chebyshev(a * 0.25 - 1, I0_SMALL), large)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * (BesselI1e()(x) - self(x) * sign(x))
 
 
@@ -97,18 +98,18 @@ class BesselI1e(SpecialMap):
 
         return i1e(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         large = sign(x) * (chebyshev(_place(a), I1_LARGE) * rsqrt(a))
         return select(a <= 8, x * chebyshev(a * 0.25 - 1, I1_SMALL), large)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         one = Constant(x.type, 1)()
         per_x = select(x == 0, 0.5 * one, self(x) / select(x == 0, one, x))
         return dy * (BesselI0e()(x) - self(x) * sign(x) - per_x)
 
 
-def _place(x: Any) -> Any:
+def _place(x: Var) -> Var:
     """Return the place of x ≥ 8 in the interval of a Chebyshev series."""
     return 16 / x - 1
 
@@ -116,11 +117,11 @@ def _place(x: Any) -> Any:
 bessel_i0e, bessel_i1e = BesselI0e(), BesselI1e()
 
 
-def bessel_i0(x: Any) -> Any:
+def bessel_i0(x: Var) -> Var:
     """Return I₀(x), the modified Bessel function of order 0."""
     return bessel_i0e(x) * exp(absolute(x))
 
 
-def bessel_i1(x: Any) -> Any:
+def bessel_i1(x: Var) -> Var:
     """Return I₁(x), the modified Bessel function of order 1."""
     return bessel_i1e(x) * exp(absolute(x))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.ops.compare import not_equal
@@ -11,6 +9,7 @@ from catgrad.ops.logic import And, Not, Or
 from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import NOTHING, SYMBOLS
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype
 
 __all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"]
@@ -27,7 +26,7 @@ class Flat(BitMap, register=False):
 
     saves = NOTHING
 
-    def rev(self, dz: Any) -> Any:
+    def rev(self, dz: Var) -> tuple[Var, Var]:
         return zeros_like(dz), zeros_like(dz)
 
 
@@ -41,7 +40,7 @@ class BitAnd(Flat):
     result = "both"
     commutative = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x & y
 
 
@@ -56,10 +55,10 @@ class BitOr(BitMap):
     commutative = True
     left_unit = right_unit = 0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x | y
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Var:
         return x + y - BitAnd()(x, y)
 
 
@@ -74,10 +73,10 @@ class BitXor(BitMap):
     commutative = True
     left_unit = right_unit = 0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x ^ y
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Var:
         return x + y - 2 * BitAnd()(x, y)
 
 
@@ -91,10 +90,10 @@ class BitNot(BitMap):
     result = "opposite"
     involution = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return ~x
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return -x - Constant(x.type, 1)()
 
 
@@ -109,7 +108,7 @@ class ShiftLeft(Flat, symbol="<<"):
     result = "shifted"
     right_unit = 0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.left_shift(x, y)
 
 
@@ -124,29 +123,29 @@ class ShiftRight(Flat, symbol=">>"):
     result = "shifted"
     right_unit = 0
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.right_shift(x, y)
 
 
 shift_left, shift_right = ShiftLeft(), ShiftRight()
 
 
-def bitwise_and(x: Any, y: Any) -> Any:
+def bitwise_and(x: Var, y: Var) -> Var:
     """Return the bits set in both, or the conjunction of booleans."""
     return And()(x, y) if x.dtype is Dtype.bool else BitAnd()(x, y)
 
 
-def bitwise_or(x: Any, y: Any) -> Any:
+def bitwise_or(x: Var, y: Var) -> Var:
     """Return the bits set in one or both, or the disjunction of booleans."""
     return Or()(x, y) if x.dtype is Dtype.bool else BitOr()(x, y)
 
 
-def bitwise_xor(x: Any, y: Any) -> Any:
+def bitwise_xor(x: Var, y: Var) -> Var:
     """Return the bits set in one of the two; of booleans, whether they differ."""
     return not_equal(x, y) if x.dtype is Dtype.bool else BitXor()(x, y)
 
 
-def bitwise_not(x: Any) -> Any:
+def bitwise_not(x: Var) -> Var:
     """Return the bits not set, or the negation of booleans."""
     return Not()(x) if x.dtype is Dtype.bool else BitNot()(x)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.scalar import FloatMap
 from catgrad.terms.op import INPUTS, Examples
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["clamp", "fmod"]
@@ -42,15 +42,15 @@ class Clamp(FloatMap):
                 "write None for no bound",
             )
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.clip(x, self.low, self.high)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         if self.low is not None:
             x = maximum(x, Constant(x.type, self.low)())
         return x if self.high is None else minimum(x, Constant(x.type, self.high)())
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         if self.low is not None:
             dy = select(x >= self.low, dy, zeros_like(dy))
         return dy if self.high is None else select(x <= self.high, dy, zeros_like(dy))
@@ -73,10 +73,10 @@ class Fmod(FloatMap):
     domain = (0.5, 2.0)
     costly = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.fmod(x, y)
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         quotient = x / y
         return dz, -(dz * (sign(quotient) * floor(absolute(quotient))))
 
@@ -84,6 +84,6 @@ class Fmod(FloatMap):
 fmod = Fmod()
 
 
-def clamp(x: Any, low: float | None = None, high: float | None = None) -> Any:
+def clamp(x: Var, low: float | None = None, high: float | None = None) -> Var:
     """min(max(x, low), high); a bound of None is none."""
     return Clamp(low, high)(x)

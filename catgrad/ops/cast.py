@@ -9,6 +9,7 @@ import numpy as np
 from catgrad.errors import DtypeError
 from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["cast"]
@@ -43,12 +44,12 @@ class Cast(Op):
             )
         return NdArrayType(x.shape, self.after)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         x = np.asarray(x)
         whole = self.after.numpy.kind in "iu"
         return saturated(x, self.after.numpy) if whole and x.dtype.kind == "f" else x.astype(self.after.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         if not self.before.is_numeric:
             return ()
         if self.before.is_floating and self.after.is_floating:
@@ -102,6 +103,6 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(x >= high, limits.max, np.where(x <= low, limits.min, inside)).astype(dtype)
 
 
-def cast(x: Any, dtype: Dtype) -> Any:
+def cast(x: Var, dtype: Dtype) -> Var:
     """Cast x to another dtype."""
     return Cast(x.dtype, dtype)(x) if x.dtype is not dtype else x

@@ -9,6 +9,7 @@ import numpy as np
 from catgrad.errors import DtypeError
 from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, floating, same
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = [
@@ -30,28 +31,28 @@ class Comparison(Op, register=False):
 class Greater(Comparison, symbol=">"):
     """Greater: x > y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x > y
 
 
 class Less(Comparison, symbol="<"):
     """Less: x < y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x < y
 
 
 class GreaterEqual(Comparison, symbol=">="):
     """Greater or equal: x ≥ y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x >= y
 
 
 class LessEqual(Comparison, symbol="<="):
     """Less or equal: x ≤ y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x <= y
 
 
@@ -87,20 +88,20 @@ class FloatTest(Op, register=False):
 class IsNan(FloatTest):
     """Test for NaN: (T) -> bool for floating T."""
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.isnan(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return x != x
 
 
 class IsFinite(FloatTest):
     """Test for finite numbers, neither NaN nor infinite: (T) -> bool for floating T."""
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.isfinite(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return x - x == 0
 
 
@@ -123,10 +124,10 @@ class Select(Op):
         same(condition, NdArrayType(x.shape, Dtype.bool))
         return same(x, y)
 
-    def ref(self, condition: Array, x: Array, y: Array) -> Any:
+    def ref(self, condition: Array, x: Array, y: Array) -> Array:
         return np.where(condition, x, y)
 
-    def rev(self, condition: Any, dz: Any) -> Any:
+    def rev(self, condition: Any, dz: Var) -> tuple[Var, Var]:
         zero = zeros_like(dz)
         return self(condition, dz, zero), self(condition, zero, dz)
 

@@ -10,6 +10,7 @@ import numpy as np
 from catgrad.dims import Size, product
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.terms.op import INPUTS, SYMBOLS, Examples, Op, Types
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["contract", "matmul"]
@@ -89,7 +90,7 @@ class Contract(Op):
     def ref(self, x: Array, y: Array) -> Any:
         return np.einsum(x, list(self.left), y, list(self.right), list(self.out), optimize=True)
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return Contract(self.out, self.right, self.left)(dz, y), Contract(self.left, self.out, self.right)(
             x, dz
         )
@@ -110,7 +111,7 @@ class Contract(Op):
         return [(op, (NdArrayType(x), NdArrayType(y))) for op, x, y in cases]
 
 
-def contract(x: Any, y: Any, axes: int) -> Any:
+def contract(x: Var, y: Var, axes: int) -> Var:
     """Contract the last `axes` axes of x with the first of y: A ⊗ B, B ⊗ C → A ⊗ C."""
     m, n = x.type.rank, y.type.rank
     if not isinstance(axes, int) or not 0 <= axes <= min(m, n):
@@ -123,7 +124,7 @@ def contract(x: Any, y: Any, axes: int) -> Any:
     return Contract(tuple(range(m)), right, tuple(range(m - axes)) + right[axes:])(x, y)
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Var, y: Var) -> Var:
     """Matrix product z = x · y over the last axis of x; leading axes of y are a batch.
 
     Type: (T[…, m, k], T[k, n]) -> T[…, m, n], or (T[b…, m, k], T[b…, k, n]) -> T[b…, m, n]

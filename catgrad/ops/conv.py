@@ -19,6 +19,7 @@ from catgrad.ops.shape import Axes, permute, reshape
 from catgrad.ops.slices import flip, slice
 from catgrad.ops.window import Fold
 from catgrad.terms.op import Examples, Types, floating
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["conv", "conv_transpose"]
@@ -50,13 +51,13 @@ class Conv(Convolution):
         y = np.einsum("ngcpk,gock->ngop", windows, kernels, optimize=True)
         return y.reshape(x.shape[0], w.shape[0], *self.places(x.shape[2:], w.shape[2:]))
 
-    def body(self, x: Any, w: Any) -> Any:
+    def body(self, x: Any, w: Any) -> Var:
         windows = self.windows(x, w.shape[2:])
         of_windows, of_weights, of_outputs = self.labels
         y = Contract(of_windows, of_weights, of_outputs)(self.grouped(windows, 1), self.grouped(w, 0))
         return self.joined(y, 1)
 
-    def rev(self, x: Any, w: Any, dy: Any) -> Any:
+    def rev(self, x: Any, w: Any, dy: Any) -> tuple[Var, Var]:
         dw = ConvWeight(self.strides, self.padding, self.dilations, self.groups, w.shape[2:])
         return _transpose(self, dy, w, x.shape[2:]), dw(x, dy)
 
@@ -121,10 +122,10 @@ class ConvTranspose(Convolution):
         kernels = w.reshape(self.groups, o // self.groups, w.shape[1], prod(w.shape[2:]))
         windows = np.einsum("ngop,gock->ngcpk", outputs, kernels, optimize=True)
         padded = fold.ref(windows.reshape(fold.windowed))
-        inner = [np.s_[p : p + size] for p, size in zip(self.padding, self.image(x, w), strict=True)]
+        inner: Any = [np.s_[p : p + size] for p, size in zip(self.padding, self.image(x, w), strict=True)]
         return padded[(..., *inner)]
 
-    def body(self, x: Any, w: Any) -> Any:
+    def body(self, x: Var, w: Var) -> Var:
         if self.is_convolution(x, w):
             padding = self.full_padding(w)
             return Conv(self.strides, padding, self.dilations, self.groups)(x, self.flipped(w))
@@ -139,7 +140,7 @@ class ConvTranspose(Convolution):
             (k - 1) * d - p for k, d, p in zip(w.shape[2:], self.dilations, self.padding, strict=True)
         )
 
-    def is_convolution(self, x: Any, w: Any) -> bool:
+    def is_convolution(self, x: Var, w: Var) -> bool:
         """Tell whether a convolution gives y with few multiplications more."""
         if (
             any(n != 1 for n in self.strides)
@@ -149,14 +150,14 @@ class ConvTranspose(Convolution):
             return False
         return prod(self.image(x, w)) <= MOST_WORK * prod(numbers(x.shape[2:]))
 
-    def flipped(self, w: Any) -> Any:
+    def flipped(self, w: Var) -> Var:
         """Return the weights [C, O / groups, …], reversed along the spatial axes."""
         o, c, *sizes = w.shape
         split = reshape(w, self.groups, o // self.groups, c, *sizes)
         swapped = permute(split, 0, 2, 1, *range(3, 3 + len(sizes)))
         return flip(reshape(swapped, self.groups * c, o // self.groups, *sizes), self.spatial)
 
-    def rev(self, x: Any, w: Any, dy: Any) -> Any:
+    def rev(self, x: Any, w: Any, dy: Any) -> tuple[Var, Var]:
         attributes = self.strides, self.padding, self.dilations, self.groups
         return Conv(*attributes)(dy, w), ConvWeight(*attributes, w.shape[2:])(dy, x)
 
@@ -197,13 +198,13 @@ class ConvWeight(Convolution):
         w = np.einsum("ngcpk,ngop->gock", self.windows_ref(x, self.sizes), outputs, optimize=True)
         return w.reshape(o, x.shape[1] // self.groups, *self.sizes)
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Var:
         windows = self.windows(x, self.sizes)
         of_windows, of_weights, of_outputs = self.labels
         w = Contract(of_outputs, of_windows, of_weights)(self.grouped(y, 1), self.grouped(windows, 1))
         return self.joined(w, 0)
 
-    def rev(self, x: Any, y: Any, dw: Any) -> Any:
+    def rev(self, x: Any, y: Any, dw: Any) -> tuple[Var, Var]:
         conv = Conv(self.strides, self.padding, self.dilations, self.groups)
         return _transpose(self, y, dw, x.shape[2:]), conv(x, dw)
 
@@ -220,13 +221,13 @@ class ConvWeight(Convolution):
 
 
 def conv(
-    x: Any,
-    w: Any,
+    x: Var,
+    w: Var,
     stride: int | Axes = 1,
     padding: int | Axes = 0,
     dilation: int | Axes = 1,
     groups: int = 1,
-) -> Any:
+) -> Var:
     """y[n, o, p] = Σ x[n, c, p · stride + k · dilation] · w[o, c, k], in as many axes as x has beyond two."""
     spatial = x.type.rank - 2
     return Conv(
@@ -238,14 +239,14 @@ def conv(
 
 
 def conv_transpose(
-    x: Any,
-    w: Any,
+    x: Var,
+    w: Var,
     stride: int | Axes = 1,
     padding: int | Axes = 0,
     output_padding: int | Axes = 0,
     groups: int = 1,
     dilation: int | Axes = 1,
-) -> Any:
+) -> Var:
     """y[n, c, i] = Σ x[n, o, p] · w[o, c, k] over p · stride + k · dilation = i, the transpose of conv."""
     spatial = x.type.rank - 2
     return ConvTranspose(
@@ -257,7 +258,7 @@ def conv_transpose(
     )(x, w)
 
 
-def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Any:
+def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Var:
     """Return the transposed convolution of y that gives an image of these sizes."""
     shortest = op.shortest(y.shape[2:], w.shape[2:])
     rest = tuple(n - size for n, size in zip(image, shortest, strict=True))

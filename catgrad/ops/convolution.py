@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.dims import Size, numbers
@@ -12,6 +10,7 @@ from catgrad.ops.shape import Axes, Shape, reshape
 from catgrad.ops.slices import pad
 from catgrad.ops.window import Window, positions, window
 from catgrad.terms.op import Op
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 
@@ -72,7 +71,7 @@ class Convolution(Op, register=False):
         each = zip(numbers(image), numbers(sizes), self.strides, self.padding, self.dilations, strict=True)
         return tuple(positions(n + 2 * p, k, s, d) for n, k, s, p, d in each)
 
-    def windows(self, x: Any, sizes: Axes) -> Any:
+    def windows(self, x: Var, sizes: Axes) -> Var:
         """Return the windows of the padded image."""
         padded = pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
         return window(padded, self.spatial, sizes, self.strides, self.dilations)
@@ -86,14 +85,14 @@ class Convolution(Op, register=False):
         split: Array = windows.reshape(n, self.groups, c // self.groups, count, int(np.prod(sizes)))
         return split
 
-    def grouped(self, x: Any, axis: int) -> Any:
+    def grouped(self, x: Var, axis: int) -> Var:
         """Split the channels of x into groups, if there are several."""
         if self.groups == 1:
             return x
         shape = x.shape
         return reshape(x, *shape[:axis], self.groups, shape[axis] // self.groups, *shape[axis + 1 :])
 
-    def joined(self, x: Any, axis: int) -> Any:
+    def joined(self, x: Var, axis: int) -> Var:
         """Join the channels of all groups of x."""
         if self.groups == 1:
             return x

@@ -16,9 +16,10 @@ from catgrad.ops.slices import concat, slice
 from catgrad.ops.softmax import logsumexp
 from catgrad.ops.take import take_along_axis
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.terms.var import Var
 
 
-def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int = 0) -> Any:
+def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int = 0) -> Var:
     """Negative logarithm of the probability of labels, summed over all alignments with blanks between them.
 
     Sequence k has times[k] > 0 rows of log_probs, and lengths[k] labels. The loss is infinite, with
@@ -61,12 +62,12 @@ def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int =
     return select(impossible, Constant(loss.type, inf)(), loss)
 
 
-def _rows(x: Any, count: int) -> Any:
+def _rows(x: Any, count: int) -> Var:
     """Repeat each element in a row."""
     return broadcast(x, (*x.shape, count), [1])
 
 
-def _moved(x: Any, by: int, value: float) -> Any:
+def _moved(x: Var, by: int, value: float) -> Var:
     """Move rows to the right, and fill in a number."""
     first = Constant(x.type.with_shape((x.shape[0], by)), value)()
     return slice(concat([first, x], 1), (0, 0), x.shape)

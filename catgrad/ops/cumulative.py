@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.dims import Size
 from catgrad.ops.shape import normalised
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["cumsum"]
@@ -37,12 +36,12 @@ class CumSum(Op):
         """Count one for each element of x."""
         return x.size
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         if self.backwards:
             return np.flip(np.cumsum(np.flip(x, self.axis), axis=self.axis, dtype=x.dtype), self.axis)
         return np.cumsum(x, axis=self.axis, dtype=x.dtype)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return CumSum(self.axis, not self.backwards)(dy)
 
     @classmethod
@@ -55,7 +54,7 @@ class CumSum(Op):
         ]
 
 
-def cumsum(x: Any, axis: int = -1, backwards: bool = False) -> Any:
+def cumsum(x: Var, axis: int = -1, backwards: bool = False) -> Var:
     """Σⱼ xⱼ over j ≤ i along an axis, by default the last; over j ≥ i if it runs backwards."""
     (place,) = normalised(axis, x.type.rank)
     return CumSum(place, backwards)(x)

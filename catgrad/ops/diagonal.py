@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.dims import Dim, Size
 from catgrad.errors import ShapeError
 from catgrad.ops.compare import select
@@ -12,11 +10,12 @@ from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import expand_dims, reshape
 from catgrad.ops.slices import pad, slice
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 
 __all__ = ["diagonal", "diagonal_matrix", "lower", "upper", "with_diagonal"]
 
 
-def diagonal(x: Any, offset: int = 0) -> Any:
+def diagonal(x: Var, offset: int = 0) -> Var:
     """Return a diagonal of the last two axes: y[…, i] = x[…, i, i + offset].
 
     Type:     T[…, m, n] -> T[…, k]
@@ -32,7 +31,7 @@ def diagonal(x: Any, offset: int = 0) -> Any:
     return reshape(first, *lead, k)
 
 
-def diagonal_matrix(x: Any, offset: int = 0) -> Any:
+def diagonal_matrix(x: Var, offset: int = 0) -> Var:
     """Return matrices with x on a diagonal: y[…, i, i + offset] = x[…, i], zeros elsewhere.
 
     Type:     T[…, k] -> T[…, k + |offset|, k + |offset|]
@@ -46,7 +45,7 @@ def diagonal_matrix(x: Any, offset: int = 0) -> Any:
     return pad(square, [*margins, (row, column), (column, row)])
 
 
-def with_diagonal(x: Any, y: Any, offset: int = 0) -> Any:
+def with_diagonal(x: Var, y: Var, offset: int = 0) -> Var:
     """Return x with y in the place of a diagonal of its last two axes.
 
     Type:     (T[…, m, n], T[…, k]) -> T[…, m, n]
@@ -59,7 +58,7 @@ def with_diagonal(x: Any, y: Any, offset: int = 0) -> Any:
     return select(below(x, offset) & ~below(x, offset - 1), pad(diagonal_matrix(y), margins), x)
 
 
-def below(x: Any, offset: int = 0) -> Any:
+def below(x: Var, offset: int = 0) -> Var:
     """Return whether an element of the last two axes is on or below a diagonal: j ≤ i + offset.
 
     Type:     T[…, m, n] -> bool[…, m, n]
@@ -70,7 +69,7 @@ def below(x: Any, offset: int = 0) -> Any:
     return columns <= (rows + offset if offset else rows)
 
 
-def lower(x: Any, offset: int = 0) -> Any:
+def lower(x: Var, offset: int = 0) -> Var:
     """Return the elements on and below a diagonal of the last two axes, zeros above.
 
     Type:     (T) -> T
@@ -79,7 +78,7 @@ def lower(x: Any, offset: int = 0) -> Any:
     return select(below(x, offset), x, zeros_like(x))
 
 
-def upper(x: Any, offset: int = 0) -> Any:
+def upper(x: Var, offset: int = 0) -> Var:
     """Return the elements on and above a diagonal of the last two axes, zeros below.
 
     Type:     (T) -> T
@@ -88,7 +87,7 @@ def upper(x: Any, offset: int = 0) -> Any:
     return select(below(x, offset - 1), zeros_like(x), x)
 
 
-def _place(x: Any, offset: int) -> tuple[Size, int, int]:
+def _place(x: Var, offset: int) -> tuple[Size, int, int]:
     """Return the length of a diagonal, and the row and column of its first element."""
     m, n = x.shape[-2:]
     if m == n and isinstance(m, Dim):

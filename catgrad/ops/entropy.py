@@ -12,6 +12,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import log
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["binary_cross_entropy", "entropy"]
@@ -37,11 +38,11 @@ class Entropy(SpecialMap):
 
         return entr(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         inside = -(x * log(select(x == 0, Constant(x.type, 1)(), x)))
         return select(x < 0, Constant(x.type, -inf)(), inside)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return -(dy * (log(x) + 1))
 
 
@@ -59,15 +60,15 @@ class BinaryCrossEntropy(SpecialMap):
         logarithm, complement = (np.maximum(np.log(p), LEAST_LOGARITHM) for p in (x, 1 - x))
         return -(y * logarithm + (1 - y) * complement)
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Var:
         return -(y * _bounded_log(x) + (1 - y) * _bounded_log(1 - x))
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         variance = maximum(x * (1 - x), Constant(x.type, LEAST_VARIANCE)())
         return dz * ((x - y) / variance), dz * (_bounded_log(1 - x) - _bounded_log(x))
 
 
-def _bounded_log(x: Any) -> Any:
+def _bounded_log(x: Var) -> Var:
     """Return ln x, or -100 if that is more."""
     return maximum(log(x), Constant(x.type, LEAST_LOGARITHM)())
 

@@ -13,6 +13,7 @@ from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import erf, exp, log, sqrt
 from catgrad.terms.op import OUTPUTS
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["erfc", "erfcx", "erfinv", "normal_quantile"]
@@ -50,12 +51,12 @@ class Erfc(SpecialMap):
 
         return erfc(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = minimum(absolute(x), Constant(x.type, 30)())  # e^(-900) is 0
         tail = _erfcx(a) * _gaussian(a)
         return select(x < 0, 2 - tail, tail)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * (-2 / square_root(pi) * exp(-(x * x)))
 
 
@@ -71,12 +72,12 @@ class Erfcx(SpecialMap):
 
         return erfcx(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         tail = _erfcx(absolute(x))
         below = maximum(minimum(x, zeros_like(x)), Constant(x.type, -30)())  # 1 / e^(-900) is infinite
         return select(x < 0, 2 / _gaussian(below) - tail, tail)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * (2 * (x * self(x)) - 2 / square_root(pi))
 
 
@@ -96,10 +97,10 @@ class ErfInv(SpecialMap):
 
         return erfinv(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return _inverse(x, 1 - absolute(x))
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * (square_root(pi) / 2 * exp(y * y))
 
 
@@ -119,25 +120,25 @@ class NormalQuantile(SpecialMap):
 
         return ndtri(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return square_root(2) * _inverse(2 * x - 1, 2 * minimum(x, 1 - x))
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * (square_root(2 * pi) * exp(0.5 * (y * y)))
 
 
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Var) -> Var:
     """Return e^(x²) erfc x for x ≥ 0."""
     return chebyshev(1 - 7.5 / (x + 3.75), ERFCX) / (1 + 2 * x)
 
 
-def _gaussian(x: Any) -> Any:
+def _gaussian(x: Var) -> Var:
     """Return e^(-x²), where x is split so that the square of its first bits is exact."""
     first = round(x * 16) * 0.0625
     return exp(-(first * first)) * exp(-((x - first) * (x + first)))
 
 
-def _inverse(x: Any, tail: Any) -> Any:
+def _inverse(x: Var, tail: Any) -> Var:
     """Return y with erf y = x, given tail = 1 - |x|, by two of Halley's iterations.
 
     In the tail these solve for log erfc y, which is nearly a square.

@@ -14,6 +14,7 @@ from catgrad.ops.reduce import broadcast, sum
 from catgrad.ops.shape import Shape, normalised, permute, require_shape, reshape, without
 from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["argmax", "argmin", "iota", "max", "min"]
@@ -37,7 +38,7 @@ class PlaceOfExtremum(Op, register=False):
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((self.shape[self.axis], 1),)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Any:
         return zeros_like(x)
 
     @classmethod
@@ -92,7 +93,7 @@ class Extremum(Op, register=False):
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((self.shape[self.axis], 1),)
 
-    def rev(self, x: Any, y: Any, dy: Any) -> Any:
+    def rev(self, x: Var, y: Var, dy: Var) -> Var:
         if not x.dtype.is_floating:
             place = broadcast(self.place(self.shape, self.axis)(x), self.shape, (self.axis,))
             others = tuple(axis for axis in range(len(self.shape)) if axis != self.axis)
@@ -141,7 +142,7 @@ class Min(Extremum):
     def ref(self, x: Array) -> Any:
         return np.min(x, axis=self.axis)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         greatest = Max(self.shape, self.axis)
         if x.dtype.is_floating:
             return -greatest(-x)
@@ -163,10 +164,10 @@ class Iota(Op):
     def type(self) -> Types:
         return numeric(NdArrayType((self.size,), self.dtype))
 
-    def ref(self) -> Any:
+    def ref(self) -> Array:
         return np.arange(numbers((self.size,))[0], dtype=self.dtype.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -174,17 +175,17 @@ class Iota(Op):
         return [(Iota(4), ()), (Iota(0, Dtype.float32), ())]
 
 
-def max(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
+def max(x: Var, axes: int | Sequence[int] | None = -1) -> Var:
     """Return the greatest element along an axis, by default the last, or over several, or over all (None)."""
     return _extremum(Max, x, axes)
 
 
-def min(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
+def min(x: Var, axes: int | Sequence[int] | None = -1) -> Var:
     """Return the least element along an axis, by default the last, or over several, or over all (None)."""
     return _extremum(Min, x, axes)
 
 
-def _extremum(kind: type[Extremum], x: Any, axes: int | Sequence[int] | None) -> Any:
+def _extremum(kind: type[Extremum], x: Var, axes: int | Sequence[int] | None) -> Var:
     """Reduce several axes as one, so that equal elements share the cotangent across axes, too."""
     chosen = normalised(axes, x.type.rank)
     if len(chosen) != 1:
@@ -195,16 +196,16 @@ def _extremum(kind: type[Extremum], x: Any, axes: int | Sequence[int] | None) ->
     return kind(x.shape, *chosen)(x)
 
 
-def argmax(x: Any, axis: int = -1) -> Any:
+def argmax(x: Var, axis: int = -1) -> Var:
     """Return the position of the greatest element along an axis."""
     return ArgMax(x.shape, *normalised(axis, x.type.rank))(x)
 
 
-def argmin(x: Any, axis: int = -1) -> Any:
+def argmin(x: Var, axis: int = -1) -> Var:
     """Return the position of the least element along an axis."""
     return ArgMin(x.shape, *normalised(axis, x.type.rank))(x)
 
 
-def iota(size: Size, dtype: Dtype = Dtype.int64) -> Any:
+def iota(size: Size, dtype: Dtype = Dtype.int64) -> Var:
     """Return the numbers 0, 1, …, size - 1."""
     return Iota(size, dtype)()

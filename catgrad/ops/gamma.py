@@ -19,6 +19,7 @@ from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import cos, log, sin
 from catgrad.terms.op import Examples
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["digamma", "log_gamma", "polygamma"]
@@ -62,12 +63,12 @@ class LogGamma(SpecialMap):
 
     domain = (0.3, 6.0)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         from scipy.special import gammaln  # takes longer to import than catgrad does
 
         return np.where(np.isinf(x), np.abs(x), gammaln(x))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         y = select(a < SHIFTS + 2, _log_gamma(a), _stirling(a))
         r = x - round(x)
@@ -75,7 +76,7 @@ class LogGamma(SpecialMap):
         reflected = select(sine > 0, log(pi / sine) - log(a) - y, Constant(x.type, inf)())
         return select(a < inf, select(x < 0, reflected, y), a)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * Polygamma(0)(x)
 
 
@@ -101,7 +102,7 @@ class Polygamma(SpecialMap):
 
         return digamma(x) if self.order == 0 else polygamma(self.order, x).astype(x.dtype)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         n = self.order
         reflected = x < 0
         a = select(reflected, 1 - x, x)
@@ -113,10 +114,10 @@ class Polygamma(SpecialMap):
             return y
         return select(reflected & (x == floor(x)), Constant(x.type, np.nan)(), y)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * Polygamma(self.order + 1)(x)
 
-    def _above(self, x: Any) -> Any:
+    def _above(self, x: Var) -> Any:
         """Return the value at x ≥ 0, by recurrence from the asymptotic series."""
         n, steps = self.order, TERMS + self.order
         sign = (-1) ** (n + 1)
@@ -137,7 +138,7 @@ class Polygamma(SpecialMap):
         return [(cls(n), (NdArrayType(shape),)) for n, shape in ((0, (2, 3)), (2, ()))]
 
 
-def _log_gamma(x: Any) -> Any:
+def _log_gamma(x: Var) -> Var:
     """Return ln Γ(x) for small x ≥ 0, by recurrence from the interval of the series, around 2."""
     one = Constant(x.type, 1)()
     low, lower = x < 1.5, x < 0.5
@@ -151,14 +152,14 @@ def _log_gamma(x: Any) -> Any:
     return distance * chebyshev(2 * distance, LGAMMA) + (log(above) - log(below))
 
 
-def _stirling(x: Any) -> Any:
+def _stirling(x: Var) -> Var:
     """Return ln Γ(x) for large x."""
     inverse = 1 / x
     series = polynomial(inverse * inverse, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)])
     return (x - 0.5) * log(x) - x + (0.5 * logarithm(2 * pi) + inverse * series)
 
 
-def _power(x: Any, count: int) -> Any:
+def _power(x: Var, count: int) -> Var:
     """Return the product of `count` factors x."""
     return x if count == 1 else x * _power(x, count - 1)
 
@@ -174,6 +175,6 @@ def _derivative_of_cotangent(order: int) -> list[float]:
 log_gamma, digamma = LogGamma(), Polygamma(0)
 
 
-def polygamma(order: int, x: Any) -> Any:
+def polygamma(order: int, x: Var) -> Var:
     """Return the derivative of order n of the digamma function."""
     return Polygamma(order)(x)

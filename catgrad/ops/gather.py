@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["gather", "scatter_add"]
@@ -37,11 +36,11 @@ class Gather(Op):
             raise ShapeError(f"the array must have {self.rows} rows", f"it is {x}", "check the sizes")
         return x.with_shape(index.shape + x.shape[1:])
 
-    def ref(self, x: Array, index: Array) -> Any:
+    def ref(self, x: Array, index: Array) -> Array:
         require_within(index, len(x))
         return x[index]
 
-    def rev(self, index: Any, dy: Any) -> Any:
+    def rev(self, index: Var, dy: Var) -> tuple[Var, Var]:
         return ScatterAdd(self.rows)(dy, index), zeros_like(index)
 
     @classmethod
@@ -79,14 +78,14 @@ class ScatterAdd(Op):
         """Count one for each element of x."""
         return x.size
 
-    def ref(self, x: Array, index: Array) -> Any:
+    def ref(self, x: Array, index: Array) -> Array:
         (rows,) = numbers((self.rows,))
         require_within(index, rows)
         y = np.zeros((rows, *x.shape[index.ndim :]), x.dtype)
         np.add.at(y, index, x)
         return y
 
-    def rev(self, index: Any, dy: Any) -> Any:
+    def rev(self, index: Var, dy: Var) -> tuple[Var, Var]:
         return Gather(self.rows)(dy, index), zeros_like(index)
 
     @classmethod
@@ -98,12 +97,12 @@ class ScatterAdd(Op):
         ]
 
 
-def gather(x: Any, index: Any) -> Any:
+def gather(x: Var, index: Var) -> Var:
     """Return the rows of x at these indices."""
     return Gather(x.shape[0] if x.shape else 0)(x, index)
 
 
-def scatter_add(x: Any, index: Any, rows: Size) -> Any:
+def scatter_add(x: Var, index: Var, rows: Size) -> Var:
     """Return the sums of the rows of x by index, in an array with `rows` rows."""
     return ScatterAdd(rows)(x, index)
 

@@ -17,6 +17,7 @@ from catgrad.ops.shape import reshape
 from catgrad.ops.slices import slice
 from catgrad.ops.take import take_along_axis
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 LINEAR, NEAREST, CUBIC = range(3)
@@ -60,12 +61,12 @@ def grid_sample(x: Any, grid: Any, mode: int, padding: int, align_corners: bool)
     return total
 
 
-def _coordinates(grid: Any, number: int) -> Any:
+def _coordinates(grid: Any, number: int) -> Var:
     starts = [*(0 for _ in grid.shape[:-1]), number]
     return slice(grid, starts, (*grid.shape[:-1], 1))
 
 
-def _taps(at: Any, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Any, Any, Any]]:
+def _taps(at: Any, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Var, Var, Var]]:
     """Return, for each element that is read along an axis, its index, weight and whether it is inside."""
     if mode != CUBIC:
         at = _moved_inside(at, size, padding, align_corners)
@@ -82,7 +83,7 @@ def _element(place: Any, weight: Any, size: int, padding: int, align_corners: bo
     return cast(_clipped(place, size), Dtype.int64), weight, inside
 
 
-def _moved_inside(at: Any, size: int, padding: int, align_corners: bool) -> Any:
+def _moved_inside(at: Var, size: int, padding: int, align_corners: bool) -> Any:
     """Return the places that are read in the stead of those beyond the ends."""
     if padding == ZEROS:
         return at
@@ -98,7 +99,7 @@ def _moved_inside(at: Any, size: int, padding: int, align_corners: bool) -> Any:
     return _clipped(at, size)
 
 
-def _clipped(at: Any, size: int) -> Any:
+def _clipped(at: Var, size: int) -> Var:
     """Return the nearest place within an axis, with gradient 0 at its ends."""
     low, high = zeros_like(at), Constant(at.type, size - 1)()
     return select(at <= 0, low, select(at >= size - 1, high, at))

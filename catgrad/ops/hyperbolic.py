@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log as logarithm
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import exp, expm1, log, log1p, rsqrt, sqrt
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["arcosh", "arsinh", "artanh", "cosh", "sinh"]
@@ -27,16 +27,16 @@ class Sinh(SpecialMap):
     Gradient: dx = dy · cosh x
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.sinh(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         grown = expm1(minimum(a, Constant(x.type, 30)()))
         half = exp(0.5 * a)  # its square overflows only where sinh does
         return sign(x) * select(a < 30, 0.5 * (grown + grown / (grown + 1)), (0.5 * half) * half)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * cosh(x)
 
 
@@ -47,14 +47,14 @@ class Cosh(SpecialMap):
     Gradient: dx = dy · sinh x
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.cosh(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         half = exp(0.5 * absolute(x))  # its square overflows only where cosh does
         return (0.5 * half) * half + (0.5 / half) / half
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * sinh(x)
 
 
@@ -65,16 +65,16 @@ class ArSinh(SpecialMap):
     Gradient: dx = dy / √(x² + 1)
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arcsinh(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         s = minimum(a, Constant(x.type, LARGE)())
         y = select(a < LARGE, log1p(s + s * s / (1 + sqrt(1 + s * s))), log(a) + logarithm(2))
         return sign(x) * y
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * rsqrt(x * x + 1)
 
 
@@ -88,14 +88,14 @@ class ArCosh(SpecialMap):
 
     domain = (1.1, 4.0)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arccosh(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         t = minimum(x, Constant(x.type, LARGE)()) - 1
         return select(x < LARGE, log1p(t + sqrt(t) * sqrt(2 + t)), log(x) + logarithm(2))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * rsqrt((x - 1) * (x + 1))
 
 
@@ -109,14 +109,14 @@ class ArTanh(SpecialMap):
 
     domain = (-0.8, 0.8)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arctanh(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         a = absolute(x)
         return sign(x) * (0.5 * log1p(2 * a / (1 - a)))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy / ((1 - x) * (1 + x))
 
 

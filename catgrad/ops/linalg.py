@@ -19,6 +19,7 @@ from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.transcendental import log, sqrt
 from catgrad.terms.op import INPUTS, OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["cholesky", "determinant", "inverse", "log_determinant", "solve", "solve_triangular"]
@@ -70,7 +71,7 @@ class SolveTriangular(SquareOp):
     unit: bool = False
     saves = Saves(inputs=(0,), outputs=...)
 
-    def ref(self, a: Array, b: Array) -> Any:
+    def ref(self, a: Array, b: Array) -> Array:
         rest, x, n = b.copy(), np.empty_like(b), a.shape[-1]
         with np.errstate(all="ignore"):
             for k in reversed(range(n)) if self.is_upper else range(n):
@@ -79,10 +80,10 @@ class SolveTriangular(SquareOp):
                 rest[..., others, :] -= a[..., others, k, None] * x[..., None, k, :]
         return x
 
-    def body(self, a: Any, b: Any) -> Any:
+    def body(self, a: Var, b: Var) -> Any:
         columns = permute(upper(a) if self.is_upper else lower(a), a.type.rank - 1, *range(a.type.rank - 1))
 
-        def step(rest: Any, row: tuple[Any, Any]) -> tuple[Any, Any]:
+        def step(rest: Any, row: tuple[Var, Var]) -> tuple[Var, Var]:
             column, k = row
             x = _row(rest, k)
             if not self.unit:
@@ -92,7 +93,7 @@ class SolveTriangular(SquareOp):
         _, rows = scan(step, b, (columns, iota(a.shape[-1])), backwards=self.is_upper)
         return permute(rows, *range(1, a.type.rank - 1), 0, a.type.rank - 1)
 
-    def rev(self, a: Any, x: Any, dx: Any) -> Any:
+    def rev(self, a: Var, x: Var, dx: Var) -> tuple[Var, Var]:
         db = SolveTriangular(not self.is_upper, self.unit)(transpose(a), dx)
         da = -matmul(db, transpose(x))
         offset = 1 if self.unit else 0
@@ -112,7 +113,7 @@ class Cholesky(SquareOp):
 
     saves = OUTPUTS
 
-    def ref(self, a: Array) -> Any:
+    def ref(self, a: Array) -> Array:
         rest, factors = a.copy(), np.zeros_like(a)
         with np.errstate(all="ignore"):
             for k in range(a.shape[-1]):
@@ -121,8 +122,8 @@ class Cholesky(SquareOp):
                 rest[..., k:, k:] -= column[..., :, None] * column[..., None, :]
         return factors
 
-    def body(self, a: Any) -> Any:
-        def step(rest: Any, k: Any) -> tuple[Any, Any]:
+    def body(self, a: Var) -> Any:
+        def step(rest: Any, k: Var) -> tuple[Var, Var]:
             column = _column(rest, k)
             below = broadcast(iota(a.shape[-1]), column.shape) >= broadcast(k, column.shape)
             scaled = column / _wide(sqrt(_element(column, k)), column)
@@ -151,17 +152,17 @@ class Solve(SquareOp):
 
     saves = Saves(inputs=(0,), outputs=...)
 
-    def ref(self, a: Array, b: Array) -> Any:
+    def ref(self, a: Array, b: Array) -> Array:
         rest, x = a.copy(), b.copy()
         with np.errstate(all="ignore"):
             for index in np.ndindex(a.shape[:-2]):
                 _eliminate(rest[index], x[index])
         return x
 
-    def body(self, a: Any, b: Any) -> Any:
+    def body(self, a: Var, b: Var) -> Any:
         return eliminated(a, b)[0]
 
-    def rev(self, a: Any, x: Any, dx: Any) -> Any:
+    def rev(self, a: Var, x: Var, dx: Var) -> tuple[Var, Var]:
         db = self(transpose(a), dx)
         return -matmul(db, transpose(x)), db
 
@@ -185,7 +186,7 @@ class Determinant(SquareOp):
         _, pivots, signs = eliminated(a, None)
         return prod(pivots * signs, 0)
 
-    def rev(self, a: Any, dy: Any) -> Any:
+    def rev(self, a: Var, dy: Var) -> Any:
         return transpose(adjugate(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
 
 
@@ -205,11 +206,11 @@ class LogDeterminant(SquareOp):
     def ref(self, a: Array) -> Any:
         return tuple(np.linalg.slogdet(a))
 
-    def body(self, a: Any) -> Any:
+    def body(self, a: Any) -> tuple[Var, Var]:
         _, pivots, signs = eliminated(a, None)
         return prod(sign(pivots) * signs, 0), sum(log(absolute(pivots)), 0)
 
-    def rev(self, a: Any, ds: Any, dy: Any) -> Any:
+    def rev(self, a: Var, ds: Any, dy: Var) -> Any:
         return transpose(inverse(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
 
 
@@ -217,7 +218,7 @@ cholesky, solve = Cholesky(), Solve()
 determinant, log_determinant = Determinant(), LogDeterminant()
 
 
-def solve_triangular(a: Any, b: Any, is_upper: bool = False, unit: bool = False) -> Any:
+def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False) -> Any:
     """Solve A · X = B for a triangle A, by `SolveTriangular`."""
     return SolveTriangular(is_upper, unit)(a, b)
 
@@ -231,7 +232,7 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
     count = a.shape[-1]
     numbers = iota(count)
 
-    def step(state: tuple[Any, ...], k: Any) -> tuple[tuple[Any, ...], tuple[Any, Any]]:
+    def step(state: tuple[Var, ...], k: Var) -> tuple[tuple[Var, ...], tuple[Var, Var]]:
         matrix = state[0]
         column = _column(matrix, k)
         free = broadcast(numbers, column.shape) >= broadcast(k, column.shape)
@@ -267,7 +268,7 @@ def _eliminate(a: Array, b: Array) -> None:
             m[others] -= np.outer(a[others, k], m[k])
 
 
-def inverse(a: Any) -> Any:
+def inverse(a: Var) -> Any:
     """Return A⁻¹, for matrices that are the last two axes of A."""
     return Solve()(a, diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)()))
 
@@ -280,7 +281,7 @@ def adjugate(a: Any) -> Any:
     count = a.shape[-1]
     unit = diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)())
 
-    def step(state: tuple[Any, Any, Any], k: Any) -> tuple[tuple[Any, Any, Any], Any]:
+    def step(state: tuple[Var, Var, Var], k: Any) -> tuple[tuple[Var, Var, Var], Var]:
         matrix, factor, order = state
         row, column = _greatest(matrix, k)
         matrix, order = (transpose(_exchanged(transpose(m), k, column)) for m in (matrix, order))
@@ -302,21 +303,21 @@ def adjugate(a: Any) -> Any:
     return matmul(order, factor) * sign_and_size
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(x: Var, y: Var) -> Any:
     """Return the outer products of the last axes: z[…, i, j] = x[…, i] · y[…, j]."""
     lead = tuple(range(x.type.rank - 1))
     i, j = x.type.rank - 1, x.type.rank
     return Contract((*lead, i), (*lead, j), (*lead, i, j))(x, y)
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Var, y: Var) -> Any:
     """Return the products of matrices that are the last two axes."""
     lead = tuple(range(x.type.rank - 2))
     i, k, j = range(len(lead), len(lead) + 3)
     return Contract((*lead, i, k), (*lead, k, j), (*lead, i, j))(x, y)
 
 
-def _marked(place: Any, shape: tuple[Any, ...], axis: int) -> Any:
+def _marked(place: Var, shape: tuple[Any, ...], axis: int) -> Any:
     """Return whether an index along an axis is that of a place, which each matrix may have its own."""
     others = [k for k in range(len(shape)) if k != axis]
     numbers = broadcast(iota(shape[axis]), shape, others)
@@ -324,13 +325,13 @@ def _marked(place: Any, shape: tuple[Any, ...], axis: int) -> Any:
     return numbers == broadcast(place, shape, new)
 
 
-def _row(m: Any, place: Any) -> Any:
+def _row(m: Var, place: Var) -> Any:
     """Return one row of each matrix."""
     axis = m.type.rank - 2
     return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
 
 
-def _column(m: Any, place: Any) -> Any:
+def _column(m: Var, place: Var) -> Any:
     """Return one column of each matrix."""
     axis = m.type.rank - 1
     return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
@@ -342,7 +343,7 @@ def _element(x: Any, place: Any) -> Any:
     return sum(select(_marked(place, x.shape, axis), x, zeros_like(x)), axis)
 
 
-def _greatest(m: Any, k: Any) -> tuple[Any, Any]:
+def _greatest(m: Any, k: Var) -> tuple[Var, Var]:
     """Return row and column of the greatest element of each matrix, of those from row and column k on."""
     shape, count, axis = m.shape, m.shape[-1], m.type.rank - 2
     free = broadcast(iota(count) >= broadcast(k, (count,)), shape[:-1])
@@ -352,22 +353,22 @@ def _greatest(m: Any, k: Any) -> tuple[Any, Any]:
     return place // count, place % count
 
 
-def _exchanged(m: Any, k: Any, place: Any) -> Any:
+def _exchanged(m: Var, k: Var, place: Var) -> Any:
     """Return matrices with two rows exchanged."""
     return _with_row(_with_row(m, place, _row(m, k)), k, _row(m, place))
 
 
-def _or_one(x: Any) -> Any:
+def _or_one(x: Var) -> Any:
     """Return numbers with 1 instead of each 0."""
     return select(x == 0, Constant(x.type, 1)(), x)
 
 
-def _with_row(m: Any, place: Any, row: Any) -> Any:
+def _with_row(m: Var, place: Var, row: Any) -> Any:
     """Return matrices with one row replaced."""
     axis = m.type.rank - 2
     return select(_marked(place, m.shape, axis), broadcast(row, m.shape, [axis]), m)
 
 
-def _wide(x: Any, like: Any) -> Any:
+def _wide(x: Var, like: Var) -> Any:
     """Broadcast numbers along the last axis."""
     return broadcast(x, like.shape, [like.type.rank - 1])

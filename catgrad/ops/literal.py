@@ -12,6 +12,7 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError, ShapeError
 from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["array"]
@@ -50,11 +51,11 @@ class ArrayLiteral(Op):
     def type(self) -> Types:
         return self.array_type
 
-    def ref(self) -> Any:
+    def ref(self) -> Array:
         elements = np.array(self.elements, self.array_type.dtype.numpy)
         return elements.reshape(numbers(self.array_type.shape))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -69,7 +70,7 @@ class ArrayLiteral(Op):
         return [(case, ()) for case in cases]
 
 
-def array(values: Any, dtype: Dtype | None = None) -> Any:
+def array(values: Any, dtype: Dtype | None = None) -> Var:
     """Return the array with these elements, a number or nested lists of them or a NumPy array.
 
     Without a dtype, booleans make an array of bool, and numbers one of float32.
@@ -94,7 +95,7 @@ def array(values: Any, dtype: Dtype | None = None) -> Any:
     return literal(given, dtype)
 
 
-def literal(values: Array, dtype: Dtype) -> Any:
+def literal(values: Array, dtype: Dtype) -> Var:
     """Return an array as a literal of any size, which initial values may have."""
     type, elements = NdArrayType(values.shape, dtype), tuple(values.ravel().tolist())
     if is_uniform(values):

@@ -13,6 +13,7 @@ from catgrad.ops.reduce import Sum, sum
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["all", "any", "logical_and", "logical_not", "logical_or"]
@@ -40,7 +41,7 @@ class And(Connective):
     commutative = True
     left_unit = right_unit = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x & y
 
 
@@ -51,7 +52,7 @@ class Or(Connective):
     commutative = True
     left_unit = right_unit = False
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x | y
 
 
@@ -61,7 +62,7 @@ class Not(Connective):
     result = "opposite"
     involution = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return ~x
 
 
@@ -100,7 +101,7 @@ class Exists(Quantifier):
     def ref(self, x: Array) -> Any:
         return np.any(x, axis=self.axes)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         type = NdArrayType(self.shape, Dtype.int64)
         return sum(select(x, Constant(type, 1)(), Constant(type, 0)()), self.axes) > 0
 
@@ -117,19 +118,19 @@ class ForAll(Quantifier):
     def ref(self, x: Array) -> Any:
         return np.all(x, axis=self.axes)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return ~Exists(self.shape, self.axes)(~x)
 
 
 logical_and, logical_or, logical_not = And(), Or(), Not()
 
 
-def any(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def any(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Return whether any element holds over `axes`, by default over all."""
     return Exists(x.shape, normalised(axes, x.type.rank))(x)
 
 
-def all(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def all(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Return whether all elements hold over `axes`, by default over all."""
     return ForAll(x.shape, normalised(axes, x.type.rank))(x)
 

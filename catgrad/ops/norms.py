@@ -16,6 +16,7 @@ from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import part, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["affine_layer_norm", "group_norm", "layer_norm", "rms_norm"]
@@ -40,19 +41,19 @@ class Normalisation(Op, register=False):
     def examples(cls) -> Examples:
         return [(cls(), (NdArrayType((2, 3)),)), (cls(2, 1e-3), (NdArrayType((4, 3, 2)),))]
 
-    def axes(self, x: Any) -> Axes:
+    def axes(self, x: Var) -> Axes:
         """Return the axes normalised over."""
         return tuple(range(x.type.rank - self.rank, x.type.rank))
 
-    def average(self, x: Any, name: str) -> Any:
+    def average(self, x: Var, name: str) -> Var:
         """Return the mean of x over these axes, broadcast to the shape of x."""
         return self.copies(part(name, mean(x, self.axes(x))), x)
 
-    def copies(self, y: Any, x: Any) -> Any:
+    def copies(self, y: Var, x: Var) -> Var:
         """Broadcast a number for each row to the shape of x."""
         return broadcast(y, x.shape, self.axes(x))
 
-    def inverse(self, x: Any) -> Any:
+    def inverse(self, x: Var) -> Var:
         """1 / √(mean x² + ε) for the elements of each row, from scaled squares where squares overflow.
 
         Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
@@ -84,14 +85,14 @@ class LayerNorm(Normalisation):
     Source:   Ba et al. 2016 (arXiv:1607.06450), equation 4
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return self.normalised_ref(x - mean_of(x, tuple(range(-self.rank, 0))))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Any:
         centred = part("centred", x - self.average(x, "mean"))
         return centred * self.inverse(centred)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Any:
         centred = part("centred", x - self.average(x, "mean"))
         inverse = self.inverse(centred)
         y = centred * inverse
@@ -117,14 +118,14 @@ class AffineLayerNorm(Normalisation):
             )
         return x
 
-    def ref(self, x: Array, w: Array, b: Array) -> Any:
+    def ref(self, x: Array, w: Array, b: Array) -> Array:
         return LayerNorm(self.rank, self.epsilon).ref(x) * w + b
 
-    def body(self, x: Any, w: Any, b: Any) -> Any:
+    def body(self, x: Var, w: Var, b: Var) -> Var:
         normal = LayerNorm(self.rank, self.epsilon)(x)
         return normal * broadcast(w, x.shape) + broadcast(b, x.shape)
 
-    def rev(self, x: Any, w: Any, b: Any, dy: Any) -> Any:
+    def rev(self, x: Var, w: Var, b: Var, dy: Var) -> tuple[Var, Var, Var]:
         norm = LayerNorm(self.rank, self.epsilon)
         others = range(x.type.rank - self.rank)
         dx = norm.rev(x, dy * broadcast(w, x.shape))
@@ -147,13 +148,13 @@ class RmsNorm(Normalisation):
     Source:   Zhang and Sennrich 2019 (arXiv:1910.07467), equation 4
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return self.normalised_ref(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return x * self.inverse(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         inverse = self.inverse(x)
         y = x * inverse
         return (dy - y * self.average(dy * y, "mean_y_dy")) * inverse
@@ -181,11 +182,11 @@ class GroupNorm(Op):
             )
         return floating(x)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         grouped = x.reshape(len(x), self.groups, prod(x.shape[1:]) // self.groups)
         return LayerNorm(1, self.epsilon).ref(grouped).reshape(x.shape)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         size = exact_quotient(product(x.shape[1:]), self.groups)
         grouped = reshape(x, x.shape[0], self.groups, size)
         return reshape(layer_norm(grouped, 1, self.epsilon), *x.shape)
@@ -199,21 +200,21 @@ class GroupNorm(Op):
         ]
 
 
-def layer_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
+def layer_norm(x: Var, rank: int = 1, epsilon: float = 1e-5) -> Var:
     """(x - μ) / √(σ² + ε) over the last `rank` axes."""
     return LayerNorm(rank, epsilon)(x)
 
 
-def affine_layer_norm(x: Any, weight: Any, shift: Any, epsilon: float = 1e-5) -> Any:
+def affine_layer_norm(x: Var, weight: Var, shift: Any, epsilon: float = 1e-5) -> Var:
     """(x - μ) / √(σ² + ε) · weight + shift, over the axes that weight and shift have."""
     return AffineLayerNorm(weight.type.rank, epsilon)(x, weight, shift)
 
 
-def rms_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
+def rms_norm(x: Var, rank: int = 1, epsilon: float = 1e-5) -> Var:
     """x / √(mean x² + ε) over the last `rank` axes."""
     return RmsNorm(rank, epsilon)(x)
 
 
-def group_norm(x: Any, groups: int, epsilon: float = 1e-5) -> Any:
+def group_norm(x: Var, groups: int, epsilon: float = 1e-5) -> Var:
     """Group normalisation: (x - μ) / √(σ² + ε) over each of `groups` groups of channels of x : [N, C, …]."""
     return GroupNorm(groups, epsilon)(x)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 from numpy.polynomial.chebyshev import cheb2poly
 
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(x: Var, coefficients: Sequence[float]) -> Var:
     """Return Σ cₖ xᵏ, of which c₀ comes first."""
     *rest, last = coefficients
     y = Constant(x.type, last)()
@@ -20,7 +20,7 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return y
 
 
-def chebyshev(x: Any, series: Sequence[float]) -> Any:
+def chebyshev(x: Var, series: Sequence[float]) -> Var:
     """Return Σ cₖ Tₖ(x) for |x| ≤ 1, without the last terms that add less than half a rounding error.
 
     The coefficients of powers must not be much larger than those of the series, as they are for functions

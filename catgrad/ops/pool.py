@@ -17,6 +17,7 @@ from catgrad.ops.slices import concat, pad, slice
 from catgrad.ops.window import Fold, Window, positions, window
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["avg_pool", "global_avg_pool", "max_pool"]
@@ -62,7 +63,7 @@ class Pool(Op, register=False):
         """The padding before and after each axis."""
         return [(0, 0), (0, 0), *((p, p) for p in self.padding)]
 
-    def windows(self, padded: Any) -> Any:
+    def windows(self, padded: Any) -> Var:
         """Return the windows of the padded array, with the offsets within one as the last axis."""
         first = padded.type.rank - len(self.sizes)
         axes = tuple(range(first, padded.type.rank))
@@ -93,10 +94,10 @@ class MaxPool(Pool):
     def ref(self, x: Array) -> Any:
         return self.windows_ref(np.pad(x, self.margins, constant_values=-inf)).max(axis=-1)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return max(self.windows(self.fenced(x)))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         windows = self.windows(self.fenced(x))
         last = windows.type.rank - 1
         places = broadcast(argmax(windows), windows.shape, (last,))
@@ -106,7 +107,7 @@ class MaxPool(Pool):
         fold = Fold(whole, tuple(range(2, last)), self.sizes, self.strides, self.dilations)
         return slice(fold(reshape(shares, *fold.windowed)), (0, 0, *self.padding), x.shape)
 
-    def fenced(self, x: Any) -> Any:
+    def fenced(self, x: Var) -> Var:
         """x with -∞ on both sides of each spatial axis."""
         for axis, width in enumerate(self.padding, 2):
             if width:
@@ -143,7 +144,7 @@ class AvgPool(Pool):
             return totals / x.dtype.type(np.prod(self.sizes))
         return totals / self.windows_ref(np.pad(np.ones_like(x), self.margins)).sum(axis=-1)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         windows = self.windows(pad(x, self.margins))
         if self.counts_padding or not any(self.padding):
             return mean(windows, -1)
@@ -161,30 +162,30 @@ class AvgPool(Pool):
 
 
 def max_pool(
-    x: Any,
+    x: Var,
     size: int | Axes,
     stride: int | Axes | None = None,
     padding: int | Axes = 0,
     dilation: int | Axes = 1,
-) -> Any:
+) -> Var:
     """Max pooling of x : [N, C, …]; the stride is the window unless given."""
     sizes = for_each_axis(size, x.type.rank - 2)
     return MaxPool(sizes, *_placed(sizes, stride, padding, dilation))(x)
 
 
 def avg_pool(
-    x: Any,
+    x: Var,
     size: int | Axes,
     stride: int | Axes | None = None,
     padding: int | Axes = 0,
     count_include_pad: bool = True,
-) -> Any:
+) -> Var:
     """Average pooling of x : [N, C, …]; the stride is the window unless given."""
     sizes = for_each_axis(size, x.type.rank - 2)
     return AvgPool(sizes, *_placed(sizes, stride, padding, 1), count_include_pad)(x)
 
 
-def global_avg_pool(x: Any) -> Any:
+def global_avg_pool(x: Var) -> Var:
     """Return the mean of x : [N, C, …] over all spatial axes: [N, C]."""
     return mean(x, range(2, x.type.rank))
 

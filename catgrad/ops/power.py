@@ -14,6 +14,7 @@ from catgrad.ops.transcendental import log, sqrt
 from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import SYMBOLS, Saves
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["power"]
@@ -32,10 +33,10 @@ class Power(FloatMap):
     domain = (0.5, 2.0)
     costly = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.power(x, y)
 
-    def rev(self, x: Any, y: Any, z: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, z: Var, dz: Var) -> tuple[Var, Var]:
         zero = zeros_like(dz)
         dx = select(y == 0, zero, dz * (y * Power()(x, y - 1)))
         dy = select(x == 0, select(y >= 0, zero, dz * (z * log(x))), dz * (z * log(x)))
@@ -54,25 +55,25 @@ class IntegerPower(IntegerMap):
     costly = True
     result = "power"
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         unsigned = np.dtype(f"u{x.dtype.itemsize}")
         return np.power(x.astype(unsigned), y.astype(unsigned)).astype(x.dtype)
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Any:
         one = Constant(x.type, 1)()
 
-        def square(result: Any, base: Any, bits: Any) -> Any:
+        def square(result: Any, base: Any, bits: Any) -> tuple[Var, Var, Var]:
             odd = BitAnd()(bits, Constant(bits.type, 1)()) != zeros_like(bits)
             factor = select(odd, base, Constant(base.type, 1)())
             return result * factor, base * base, ShiftRight()(bits, Constant(bits.type, 1)())
 
         return repeat(square, 8 * x.dtype.itemsize, one, x, y)[0]
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return select(y == 0, zeros_like(dz), dz * (y * self(x, y - 1))), zeros_like(dz)
 
 
-def power(x: Any, y: Any) -> Any:
+def power(x: Var, y: Var) -> Var:
     """xʸ, for two arrays, or for an array and a number."""
     if isinstance(y, int) and y >= 0 and x.dtype.is_integer:
         return _product(x, y)
@@ -81,13 +82,13 @@ def power(x: Any, y: Any) -> Any:
     return IntegerPower()(x, y) if x.dtype.is_integer else Power()(x, y)
 
 
-def root(x: Any, order: float = 2) -> Any:
+def root(x: Var, order: float = 2) -> Var:
     """Return the root of this order of x ≥ 0, with the gradient 0 at 0, as norms have (torch.norm)."""
     safe = select(x == 0, Constant(x.type, 1)(), x)
     return select(x == 0, zeros_like(x), sqrt(safe) if order == 2 else safe ** (1 / order))
 
 
-def _product(x: Any, count: int) -> Any:
+def _product(x: Var, count: int) -> Var:
     """x · … · x, with as many factors, by squaring."""
     if count < 2:
         return x if count else Constant(x.type, 1)()

@@ -21,6 +21,7 @@ from catgrad.ops.slices import concat, slice
 from catgrad.ops.take import take_along_axis
 from catgrad.ops.transcendental import exp, log1p
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["cummax", "cummin", "cumprod", "logaddexp", "logcumsumexp", "prod"]
@@ -35,18 +36,18 @@ class LogAddExp(SpecialMap):
 
     commutative = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return np.logaddexp(x, y)
 
-    def body(self, x: Any, y: Any) -> Any:
+    def body(self, x: Var, y: Var) -> Var:
         return maximum(x, y) + log1p(exp(-absolute(_difference(x, y))))
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         share = sigmoid(_difference(x, y))
         return dz * share, dz * sigmoid(_difference(y, x))
 
 
-def _difference(x: Any, y: Any) -> Any:
+def _difference(x: Var, y: Var) -> Var:
     """Return x - y; 0 of equal infinities."""
     return select(x == y, zeros_like(x), x - y)
 
@@ -54,7 +55,7 @@ def _difference(x: Any, y: Any) -> Any:
 logaddexp = LogAddExp()
 
 
-def prod(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def prod(x: Var, axes: int | Sequence[int] | None = None) -> Any:
     """Product over `axes`, by default over all, which are removed: y = Π x, in halves; in a loop if symbolic.
 
     Type:     (T) -> T without these axes, for numeric T
@@ -78,35 +79,35 @@ def prod(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     return reshape(rows, *shape)
 
 
-def cumprod(x: Any, axis: int = -1) -> Any:
+def cumprod(x: Var, axis: int = -1) -> Any:
     """Running product along an axis: yᵢ = Πⱼ xⱼ over j ≤ i.
 
     Type:     (T) -> T for numeric T
     Gradient: by the loop, so it is right where elements are 0
     """
 
-    def step(total: Any, row: Any) -> Any:
+    def step(total: Any, row: Any) -> tuple[Var, Var]:
         new = total * row
         return new, new
 
     return _over_rows(lambda rows, one: scan(step, one, rows)[1], x, axis, 1)
 
 
-def logcumsumexp(x: Any, axis: int = -1) -> Any:
+def logcumsumexp(x: Var, axis: int = -1) -> Any:
     """Logarithm of the running sum of exponentials along an axis: yᵢ = ln Σⱼ e^xⱼ over j ≤ i.
 
     Type:     (T) -> T for floating T
     Gradient: by the loop, of LogAddExp
     """
 
-    def step(total: Any, row: Any) -> Any:
+    def step(total: Any, row: Any) -> tuple[Var, Var]:
         new = logaddexp(total, row)
         return new, new
 
     return _over_rows(lambda rows, none: scan(step, none, rows)[1], x, axis, -inf)
 
 
-def cummax(x: Any, axis: int = -1) -> tuple[Any, Any]:
+def cummax(x: Var, axis: int = -1) -> tuple[Var, Var]:
     """Running maximum along an axis, and its indices: the last of equal elements; a NaN stays.
 
     Type:     (T) -> (T, i64) for numeric T
@@ -115,7 +116,7 @@ def cummax(x: Any, axis: int = -1) -> tuple[Any, Any]:
     return _extremum(lambda new, old: new >= old, x, axis)
 
 
-def cummin(x: Any, axis: int = -1) -> tuple[Any, Any]:
+def cummin(x: Var, axis: int = -1) -> tuple[Var, Var]:
     """Running minimum along an axis, and its indices: the last of equal elements; a NaN stays.
 
     Type:     (T) -> (T, i64) for numeric T
@@ -124,10 +125,10 @@ def cummin(x: Any, axis: int = -1) -> tuple[Any, Any]:
     return _extremum(lambda new, old: new <= old, x, axis)
 
 
-def _extremum(wins: Callable[[Any, Any], Any], x: Any, axis: int) -> tuple[Any, Any]:
+def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Any, Any]:
     (place,) = normalised(axis, x.type.rank)
 
-    def step(state: tuple[Any, Any], rows: tuple[Any, Any]) -> Any:
+    def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> Any:
         (best, at), (row, k) = state, rows
         chosen = wins(row, best)
         if x.dtype.is_floating:
@@ -145,7 +146,7 @@ def _extremum(wins: Callable[[Any, Any], Any], x: Any, axis: int) -> tuple[Any, 
     return take_along_axis(x, index, place), index
 
 
-def _over_rows(function: Callable[[Any, Any], Any], x: Any, axis: int, begin: float) -> Any:
+def _over_rows(function: Callable[[Var, Var], Var], x: Var, axis: int, begin: float) -> Var:
     """Apply a function of rows and of a first row of one number, along an axis."""
     (place,) = normalised(axis, x.type.rank)
     others = [other for other in range(x.type.rank) if other != place]
@@ -154,5 +155,5 @@ def _over_rows(function: Callable[[Any, Any], Any], x: Any, axis: int, begin: fl
     return permute(result, *range(1, place + 1), 0, *range(place + 1, x.type.rank))
 
 
-def _rows(x: Any, start: int, count: int) -> Any:
+def _rows(x: Any, start: int, count: int) -> Var:
     return slice(x, (start, *[0] * (x.type.rank - 1)), (count, *x.shape[1:]))

@@ -20,6 +20,7 @@ from catgrad.ops.shape import Shape
 from catgrad.ops.transcendental import cos, log1p, sqrt
 from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, Named, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["random_bits", "random_normal", "random_uniform"]
@@ -80,7 +81,7 @@ class RandomBits(Draw):
     Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
     """
 
-    def ref(self, seed: Array, counter: Array, *rest: Array) -> Any:
+    def ref(self, seed: Array, counter: Array, *rest: Array) -> Array:
         shape, (first, stream) = numbers(self.shape), self.ends(*rest)
         start, count = int(first or 0), int(np.prod(shape))
         block = np.arange(start // 4, -(-(start + count) // 4), dtype=np.uint64) & LOW
@@ -109,7 +110,7 @@ class RandomUniform(Draw):
         digits = self._digits()
         return (np.floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits).astype(self.dtype.numpy)
 
-    def body(self, *keys: Any) -> Any:
+    def body(self, *keys: Var) -> Var:
         bits = cast(RandomBits(self.shape, self.stream)(*keys), Dtype.float64)
         digits = self._digits()
         return cast(floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits, self.dtype)
@@ -140,7 +141,7 @@ class RandomNormal(Draw):
         u, v = (source.ref(*given) for source, given in self._sources(keys))
         return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.wide.numpy.type(2 * pi) * v)
 
-    def body(self, *keys: Any) -> Any:
+    def body(self, *keys: Var) -> Var:
         u, v = (source(*given) for source, given in self._sources(keys))
         return cast(sqrt(-2 * log1p(-u)) * cos(2 * pi * v), self.dtype)
 
@@ -187,11 +188,11 @@ class Dropout(Named):
         self._noise(x).type(*keys)
         return x
 
-    def ref(self, x: Array, *keys: Array) -> Any:
+    def ref(self, x: Array, *keys: Array) -> Array:
         noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(*keys)
         return np.where(noise >= self.rate, x * x.dtype.type(1 / (1 - self.rate)), 0)
 
-    def body(self, x: Any, *keys: Any) -> Any:
+    def body(self, x: Var, *keys: Var) -> Var:
         kept = self._noise(x.type)(*keys) >= self.rate
         return select(kept, x * (1 / (1 - self.rate)), zeros_like(x))
 
@@ -199,7 +200,7 @@ class Dropout(Named):
         *keys, dy = keys_and_dy
         return self(dy, *keys), *map(zeros_like, keys)
 
-    def evaluated(self, x: Any, *keys: Any) -> Any:
+    def evaluated(self, x: Var, *keys: Var) -> Var:
         return x
 
     def _noise(self, x: NdArrayType) -> RandomUniform:
@@ -235,17 +236,17 @@ def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:
     return np.stack([a, b, c, d], axis=-1)
 
 
-def random_bits(shape: Shape, stream: int, seed: Any, counter: Any) -> Any:
+def random_bits(shape: Shape, stream: int, seed: Var, counter: Any) -> Var:
     """32 random bits for each element, as uint32."""
     return RandomBits(shape, stream)(seed, counter)
 
 
-def random_uniform(shape: Shape, stream: int, seed: Any, counter: Any, dtype: Dtype = Dtype.float32) -> Any:
+def random_uniform(shape: Shape, stream: int, seed: Var, counter: Any, dtype: Dtype = Dtype.float32) -> Var:
     """Uniform random numbers in [0, 1)."""
     return RandomUniform(shape, stream, dtype)(seed, counter)
 
 
-def random_normal(shape: Shape, stream: int, seed: Any, counter: Any, dtype: Dtype = Dtype.float32) -> Any:
+def random_normal(shape: Shape, stream: int, seed: Var, counter: Any, dtype: Dtype = Dtype.float32) -> Var:
     """Normal random numbers of mean 0 and variance 1."""
     return RandomNormal(shape, stream, dtype)(seed, counter)
 
@@ -255,7 +256,7 @@ def stream_of(name: str) -> int:
     return crc32(name.encode())
 
 
-def initial_value(name: str, type: NdArrayType, initial: Drawn, seed: Any) -> Any:
+def initial_value(name: str, type: NdArrayType, initial: Drawn, seed: Var) -> Var:
     """Draw the initial value of an array, from the stream of its name at counter 0."""
     if not isinstance(initial, (Uniform, Normal)):
         return Constant(type, initial.value)()

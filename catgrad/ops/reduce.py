@@ -11,6 +11,7 @@ from catgrad.dims import Dim, Size, numbers, product
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
 from catgrad.terms.op import NOTHING, Examples, Op, Types, floating, numeric
 from catgrad.terms.structural import Constant, NumberOf
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["broadcast", "mean", "number_of", "sum"]
@@ -33,10 +34,10 @@ class Broadcast(Op):
         require_shape(x, without(self.shape, self.axes))
         return x.with_shape(self.shape)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.broadcast_to(np.expand_dims(x, self.axes), numbers(self.shape))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Sum(self.shape, self.axes)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -76,7 +77,7 @@ class Sum(Op):
     def ref(self, x: Array) -> Any:
         return np.sum(x, axis=self.axes, dtype=x.dtype)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Broadcast(self.shape, self.axes)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -109,17 +110,17 @@ class Mean(Op):
         (count,) = numbers((self._count,))
         return np.sum(x, axis=self.axes) / x.dtype.type(count)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return self._divided(Sum(self.shape, self.axes)(x))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Broadcast(self.shape, self.axes)(self._divided(dy))
 
     @property
     def _count(self) -> Size:
         return product(tuple(self.shape[axis] for axis in self.axes))
 
-    def _divided(self, x: Any) -> Any:
+    def _divided(self, x: Var) -> Var:
         return x / broadcast(number_of(self._count, x.dtype), x.shape)
 
     @classmethod
@@ -140,22 +141,22 @@ def mean_of(x: Array, axes: Axes) -> Array:
     return mean
 
 
-def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
+def broadcast(x: Var, shape: Shape, axes: Sequence[int] | None = None) -> Var:
     """Broadcast x along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
     return Broadcast(x.type.with_shape(shape).shape, normalised(new, len(shape)))(x)
 
 
-def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def sum(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Sum: y = Σ x over `axes`, by default over all."""
     return Sum(x.shape, normalised(axes, x.type.rank))(x)
 
 
-def mean(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def mean(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Mean: y = Σ x / n over `axes`, by default over all; n is the number of elements summed."""
     return Mean(x.shape, normalised(axes, x.type.rank))(x)
 
 
-def number_of(size: Size, dtype: Dtype = Dtype.float32) -> Any:
+def number_of(size: Size, dtype: Dtype = Dtype.float32) -> Var:
     """Return a size as a scalar of the term: a constant if it is known, else read at run time."""
     return NumberOf(size, dtype)() if isinstance(size, Dim) else Constant(NdArrayType((), dtype), size)()

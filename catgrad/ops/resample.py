@@ -14,18 +14,19 @@ from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import normalised
 from catgrad.ops.take import take
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 Taps = Callable[[Any], Sequence[tuple[int, Any]]]
 """For the fractions of places, the weights of elements by their distance from the place rounded down."""
 
 
-def linear(fraction: Any) -> list[tuple[int, Any]]:
+def linear(fraction: Any) -> list[tuple[int, Var]]:
     """Return the weights of linear interpolation: 1 - t and t."""
     return [(0, 1 - fraction), (1, fraction)]
 
 
-def cubic(fraction: Any) -> list[tuple[int, Any]]:
+def cubic(fraction: Any) -> list[tuple[int, Var]]:
     """Return the weights of cubic convolution with a = -3/4, of the four next elements.
 
     Source: Keys 1981, Cubic convolution interpolation for digital image processing, equation 4
@@ -33,7 +34,7 @@ def cubic(fraction: Any) -> list[tuple[int, Any]]:
     return [(k, _keys(k, fraction)) for k in (-1, 0, 1, 2)]
 
 
-def _keys(place: int, t: Any, a: float = -0.75) -> Any:
+def _keys(place: int, t: Var, a: float = -0.75) -> Var:
     """Return the weight of the element at a place for the fraction t."""
     if place in (0, 1):
         x = t if place == 0 else 1 - t
@@ -42,7 +43,7 @@ def _keys(place: int, t: Any, a: float = -0.75) -> Any:
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def places(count: int, size: int, dtype: Dtype, align_corners: bool, scale: float | None = None) -> Any:
+def places(count: int, size: int, dtype: Dtype, align_corners: bool, scale: float | None = None) -> Var:
     """Return the places in an axis of this size from which `count` elements are sampled.
 
     They are those of pixel centres, or with `align_corners` from the first to the last; `scale` is the
@@ -55,7 +56,7 @@ def places(count: int, size: int, dtype: Dtype, align_corners: bool, scale: floa
     return (numbers + 0.5) * step - 0.5
 
 
-def resample(x: Any, axis: int, at: Any, taps: Taps) -> Any:
+def resample(x: Var, axis: int, at: Var, taps: Taps) -> Any:
     """Interpolate along an axis at these places; beyond its ends are copies of its last elements.
 
     Type:     (T[…, n, …], T[m]) -> T[…, m, …] for floating T
@@ -79,7 +80,7 @@ def resample(x: Any, axis: int, at: Any, taps: Taps) -> Any:
     return total
 
 
-def within(x: Any, low: float, high: float) -> Any:
+def within(x: Var, low: float, high: float) -> Var:
     """Return the nearest number of an interval."""
     if high < inf:
         x = minimum(x, Constant(x.type, high)())

@@ -12,11 +12,12 @@ from catgrad.ops.pool import avg_pool, max_pool
 from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import Axes, reshape
 from catgrad.ops.slices import concat, slice
+from catgrad.terms.var import Var
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "upsample_nearest"]
 
 
-def adaptive_avg_pool(x: Any, size: int | Axes) -> Any:
+def adaptive_avg_pool(x: Var, size: int | Axes) -> Var:
     """Adaptive average pooling: the means of `size` bins along each spatial axis of x : [N, C, …].
 
     Bin i of m along n elements is ⌊i n / m⌋ … ⌈(i + 1) n / m⌉ - 1, as in torch.nn.functional.
@@ -24,12 +25,12 @@ def adaptive_avg_pool(x: Any, size: int | Axes) -> Any:
     return _adaptive(avg_pool, x, size)
 
 
-def adaptive_max_pool(x: Any, size: int | Axes) -> Any:
+def adaptive_max_pool(x: Var, size: int | Axes) -> Var:
     """Adaptive max pooling, with the bins of adaptive_avg_pool."""
     return _adaptive(max_pool, x, size)
 
 
-def upsample_nearest(x: Any, factor: int | Axes) -> Any:
+def upsample_nearest(x: Var, factor: int | Axes) -> Any:
     """Nearest-neighbour upsampling: repeat each element of x : [N, C, …] along each spatial axis."""
     factors = for_each_axis(factor, x.type.rank - 2)
     if min(factors, default=1) < 1:
@@ -40,7 +41,7 @@ def upsample_nearest(x: Any, factor: int | Axes) -> Any:
     return reshape(copies, *x.shape[:2], *larger)
 
 
-def _adaptive(pool: Callable[..., Any], x: Any, size: int | Axes) -> Any:
+def _adaptive(pool: Callable[..., Var], x: Var, size: int | Axes) -> Var:
     counts = for_each_axis(size, x.type.rank - 2)
     # Last axis first: of equal elements, the first in row-major order is selected.
     for axis in reversed(range(2, x.type.rank)):
@@ -48,7 +49,7 @@ def _adaptive(pool: Callable[..., Any], x: Any, size: int | Axes) -> Any:
     return x
 
 
-def _pooled_bins(pool: Callable[..., Any], x: Any, axis: int, count: int) -> Any:
+def _pooled_bins(pool: Callable[..., Var], x: Var, axis: int, count: int) -> Any:
     length = x.shape[axis]
     if not isinstance(length, int) or length < 1 or count < 1:
         raise ShapeError(
@@ -65,11 +66,11 @@ def _pooled_bins(pool: Callable[..., Any], x: Any, axis: int, count: int) -> Any
     return concat([pool(part, _along(axis, x, part.shape[axis])) for part in parts], axis)
 
 
-def _along(axis: int, x: Any, size: int) -> Axes:
+def _along(axis: int, x: Var, size: int) -> Axes:
     """Windows of one element along the other spatial axes."""
     return tuple(size if k == axis else 1 for k in range(2, x.type.rank))
 
 
-def _part(x: Any, axis: int, start: int, stop: int) -> Any:
+def _part(x: Var, axis: int, start: int, stop: int) -> Any:
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return slice(x, starts, (*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))

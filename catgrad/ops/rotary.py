@@ -17,6 +17,7 @@ from catgrad.ops.slices import concat, split
 from catgrad.ops.transcendental import cos, exp, sin
 from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["rotary"]
@@ -59,7 +60,7 @@ class Rotary(Op):
             )
         return floating(x)
 
-    def ref(self, x: Array, positions: Array) -> Any:
+    def ref(self, x: Array, positions: Array) -> Array:
         d = x.shape[-1]
         frequencies = np.exp(np.arange(d // 2) * (-2 * log(self.base) / max(d, 1)))
         angles = np.outer(positions, -frequencies if self.backward else frequencies)
@@ -70,7 +71,7 @@ class Rotary(Op):
         y[..., second] = x[..., second] * c + x[..., first] * s
         return y
 
-    def body(self, x: Any, positions: Any) -> Any:
+    def body(self, x: Var, positions: Any) -> Any:
         *lead, t, d = x.shape
         a, b = self._pairs(x)
         frequencies = exp(iota(d // 2, x.dtype) * (-2 * log(self.base) / max(d, 1)))
@@ -80,7 +81,7 @@ class Rotary(Op):
             s = -s
         return self._joined(a * c - b * s, b * c + a * s)
 
-    def rev(self, positions: Any, dy: Any) -> Any:
+    def rev(self, positions: Any, dy: Var) -> tuple[Var, Var]:
         back = Rotary(self.base, self.interleaved, not self.backward)
         return back(dy, positions), zeros_like(positions)
 
@@ -95,7 +96,7 @@ class Rotary(Op):
             return slice(0, d, 2), slice(1, d, 2)
         return slice(0, d // 2), slice(d // 2, d)
 
-    def _pairs(self, x: Any) -> tuple[Any, ...]:
+    def _pairs(self, x: Var) -> tuple[Var, ...]:
         """Return the first and the second features of all pairs."""
         *lead, d = x.shape
         if not self.interleaved:
@@ -103,14 +104,14 @@ class Rotary(Op):
         parts = split(reshape(x, *lead, d // 2, 2), (1, 1), -1)
         return tuple(reshape(part, *lead, d // 2) for part in parts)
 
-    def _joined(self, a: Any, b: Any) -> Any:
+    def _joined(self, a: Var, b: Var) -> Any:
         if not self.interleaved:
             return concat([a, b], -1)
         *lead, half = a.shape
         return reshape(concat([reshape(y, *lead, half, 1) for y in (a, b)], -1), *lead, 2 * half)
 
 
-def rotary(x: Any, base: float = 10000.0, interleaved: bool = False, positions: Any = None) -> Any:
+def rotary(x: Var, base: float = 10000.0, interleaved: bool = False, positions: Any = None) -> Var:
     """x : […, t, d] with pairs of features turned by position · base^(-2i / d).
 
     The positions are 0, 1, …, t - 1, or given as integers [t].

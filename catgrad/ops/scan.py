@@ -17,6 +17,7 @@ from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.partition import split
 from catgrad.terms.structural import Constant, is_differentiable
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 Reverse = Callable[[Term], Term]
@@ -167,7 +168,7 @@ class Scan(HigherOrder):
     def examples(cls) -> Examples:
         h, x, k = NdArrayType((2,)), NdArrayType((2,)), NdArrayType((2, 2))
 
-        def body(h: Any, x: Any, k: Any) -> Any:
+        def body(h: Var, x: Var, k: Var) -> tuple[Var, Var]:
             new = tanh(h @ k + x)
             return new, new * x
 

@@ -12,12 +12,13 @@ from catgrad.ops.slices import concat, slice
 from catgrad.ops.sort import argsort
 from catgrad.ops.take import scatter_add_along_axis, take_along_axis
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 __all__ = ["put", "put_along_axis"]
 
 
-def put(x: Any, index: Any, rows: Any) -> Any:
+def put(x: Var, index: Var, rows: Any) -> Var:
     """Replace rows of x: y[index[i]] = rows[i], for the last i of each index; other rows are those of x.
 
     Type:     (T[n, …], I[m], T[m, …]) -> T[n, …] for numeric T and integer I
@@ -33,7 +34,7 @@ def put(x: Any, index: Any, rows: Any) -> Any:
     return select(_wide(replaced, x.shape), scatter_add(chosen, places, size), x)
 
 
-def put_along_axis(x: Any, index: Any, values: Any, axis: int) -> Any:
+def put_along_axis(x: Var, index: Var, values: Var, axis: int) -> Var:
     """Replace elements of x: y[…, index[…, i, …], …] = values[…, i, …], for the last i of each index.
 
     Type:     (T[…, n, …], I[…, m, …], T[…, m, …]) -> T[…, n, …] for numeric T and integer I
@@ -59,6 +60,6 @@ def _ends_of_runs(places: Any, axis: int) -> Any:
     return places != concat([later, Constant(end, -1)()], axis)
 
 
-def _wide(condition: Any, shape: tuple[Any, ...]) -> Any:
+def _wide(condition: Any, shape: tuple[Any, ...]) -> Var:
     """Broadcast a condition on rows to all elements."""
     return broadcast(condition, shape, range(1, len(shape)))

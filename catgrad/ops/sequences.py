@@ -9,12 +9,13 @@ from catgrad.errors import DtypeError
 from catgrad.ops.cast import cast
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 __all__ = ["sequence_mask"]
 
 
-def sequence_mask(lengths: Any, size: Size) -> Any:
+def sequence_mask(lengths: Any, size: Size) -> Var:
     """Mask of the elements of sequences: true at i < length, for i = 0, …, size - 1.
 
     Type:     (I[b…]) -> bool[b…, size] for whole I

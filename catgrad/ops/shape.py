@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
 
 import numpy as np
 
 from catgrad.dims import Size, exact_quotient, numbers, product
 from catgrad.errors import OptionError, ShapeError
 from catgrad.terms.op import NOTHING, Examples, Op, Types
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["expand_dims", "permute", "reshape", "squeeze", "transpose"]
@@ -43,10 +43,10 @@ class Reshape(Op):
             )
         return x.with_shape(self.after)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return x.reshape(numbers(self.after))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Reshape(self.after, self.before)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -87,10 +87,10 @@ class Permute(Op):
             )
         return x.with_shape(tuple(x.shape[axis] for axis in self.order))
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.transpose(x, self.order)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Permute(tuple(sorted(range(len(self.order)), key=self.order.__getitem__)))(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -139,7 +139,7 @@ def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
     return tuple(positive)
 
 
-def reshape(x: Any, *shape: Size) -> Any:
+def reshape(x: Var, *shape: Size) -> Var:
     """Reshape x; one size may be -1, and follows from the others.
 
     Raises: ShapeError if the sizes do not fit.
@@ -151,13 +151,13 @@ def reshape(x: Any, *shape: Size) -> Any:
     return Reshape(x.shape, x.type.with_shape(shape).shape)(x)
 
 
-def permute(x: Any, *order: int) -> Any:
+def permute(x: Var, *order: int) -> Var:
     """Permute the axes of x to this order."""
     rank = x.type.rank
     return Permute(tuple(index(axis) + rank * (-rank <= axis < 0) for axis in order))(x)
 
 
-def transpose(x: Any) -> Any:
+def transpose(x: Var) -> Var:
     """Transpose x: exchange its last two axes. Raises: OptionError for fewer than two axes."""
     if x.type.rank < 2:
         raise OptionError(
@@ -166,7 +166,7 @@ def transpose(x: Any) -> Any:
     return Permute((*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))(x)
 
 
-def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def squeeze(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Remove these axes of size 1 from x, by default all of them; symbolic axes stay.
 
     Raises: ShapeError if one has another size.
@@ -180,7 +180,7 @@ def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     return reshape(x, *without(x.shape, chosen))
 
 
-def expand_dims(x: Any, axes: int | Sequence[int]) -> Any:
+def expand_dims(x: Var, axes: int | Sequence[int]) -> Var:
     """Insert axes of size 1 into x, which are `axes` of the result."""
     rank = x.type.rank + (1 if isinstance(axes, int) else len(axes))
     old = iter(x.shape)

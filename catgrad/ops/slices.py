@@ -15,6 +15,7 @@ from catgrad.ops.shape import Axes, Shape, expand_dims, normalised, require_shap
 from catgrad.ops.take import take
 from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Assume, Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["concat", "flip", "pad", "slice", "split", "stack"]
@@ -42,7 +43,7 @@ class Slice(Op):
     def ref(self, x: Array) -> Any:
         return x[block(self.starts, numbers(self.sizes))]
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Pad(self.sizes, self.starts, self.whole)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -89,12 +90,12 @@ class Pad(Op):
         require_block(self.whole, self.starts, self.sizes)
         return x.with_shape(self.whole)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         y = np.zeros(numbers(self.whole), x.dtype)
         y[block(self.starts, numbers(self.sizes))] = x
         return y
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Slice(self.whole, self.starts, self.sizes)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -140,10 +141,10 @@ class Concat(Op):
             )
         return types[0]
 
-    def ref(self, *arrays: Array) -> Any:
+    def ref(self, *arrays: Array) -> Array:
         return np.concatenate(arrays, axis=self.axis)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Split(self.axis, self.sizes)(dy)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -182,7 +183,7 @@ class Split(Op):
     def ref(self, x: Array) -> Any:
         return tuple(np.split(x, np.cumsum(numbers(self.sizes))[:-1], axis=self.axis))
 
-    def rev(self, *cotangents: Any) -> Any:
+    def rev(self, *cotangents: Any) -> Var:
         return Concat(self.axis, self.sizes)(*cotangents)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -215,10 +216,10 @@ class Flip(Op):
         normalised(self.axes, x.rank)
         return x
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.flip(x, self.axes)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return self(dy)
 
     @classmethod
@@ -226,7 +227,7 @@ class Flip(Op):
         return [(Flip(axes), (NdArrayType((2, 3)),)) for axes in ((0,), (1,), (0, 1), ())]
 
 
-def slice(x: Any, starts: Sequence[Size], sizes: Sequence[Size]) -> Any:
+def slice(x: Var, starts: Sequence[Size], sizes: Sequence[Size]) -> Var:
     """Return the block of x that begins at `starts` and has these sizes.
 
     A part of a symbolic axis is read by index, as its place is known at run time only.
@@ -238,7 +239,7 @@ def slice(x: Any, starts: Sequence[Size], sizes: Sequence[Size]) -> Any:
     return Slice(x.shape, numbers(tuple(starts)), x.type.with_shape(tuple(sizes)).shape)(x)
 
 
-def pad(x: Any, margins: Sequence[tuple[Size, Size]]) -> Any:
+def pad(x: Var, margins: Sequence[tuple[Size, Size]]) -> Var:
     """Pad x with zeros before and after along each axis."""
     if len(margins) != x.type.rank or any(isinstance(m, int) and m < 0 for pair in margins for m in pair):
         raise OptionError(
@@ -255,7 +256,7 @@ def pad(x: Any, margins: Sequence[tuple[Size, Size]]) -> Any:
     return Pad(x.shape, numbers(tuple(before for before, _ in margins)), whole)(x)
 
 
-def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
+def concat(arrays: Sequence[Var], axis: int = 0) -> Any:
     """Concatenate arrays along an axis."""
     if not arrays:
         raise OptionError("there must be arrays to join", "there are none", "give at least one")
@@ -267,18 +268,18 @@ def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
     return Concat(place, sizes)(*arrays)
 
 
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+def stack(arrays: Sequence[Var], axis: int = 0) -> Any:
     """Stack arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in arrays], axis)
 
 
-def split(x: Any, sizes: Sequence[Size], axis: int = 0) -> tuple[Any, ...]:
+def split(x: Var, sizes: Sequence[Size], axis: int = 0) -> tuple[Var, ...]:
     """Split x along an axis into parts of these sizes."""
     (place,) = normalised(axis, x.type.rank)
     return Split(place, tuple(sizes)).apply(x)
 
 
-def flip(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def flip(x: Var, axes: int | Sequence[int] | None = None) -> Var:
     """Reverse x along these axes, by default along all."""
     return Flip(normalised(axes, x.type.rank))(x)
 
@@ -313,7 +314,7 @@ def _is_symbolic_part(whole: Size, start: Size, size: Size) -> bool:
     return (start, size) != (0, whole) and any(isinstance(each, Dim) for each in (whole, start, size))
 
 
-def _taken(x: Any, axis: int, start: Size, size: Size) -> Any:
+def _taken(x: Var, axis: int, start: Size, size: Size) -> Var:
     """Read a part of an axis by index. Raises: ShapeError if it does not lie within; at run time, too"""
     distances = (start, x.shape[axis] - start - size)
     if any(isinstance(each, int) and each < 0 for each in distances):

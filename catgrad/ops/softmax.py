@@ -17,6 +17,7 @@ from catgrad.ops.shape import Shape, normalised
 from catgrad.ops.transcendental import exp, log
 from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import part, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -41,11 +42,11 @@ class AlongAxis(Op, register=False):
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((x.shape[self.axis], 1),)
 
-    def copies(self, x: Any, like: Any) -> Any:
+    def copies(self, x: Var, like: Var) -> Var:
         """Broadcast x along the axis that was removed."""
         return broadcast(x, like.shape, (self.axis,))
 
-    def shifted(self, x: Any) -> Any:
+    def shifted(self, x: Var) -> Var:
         """Subtract the maximum along the axis, so that no exponential overflows."""
         return x - self.copies(part("greatest", max(x, self.axis)), x)
 
@@ -62,11 +63,11 @@ class Softmax(AlongAxis):
         e = np.exp(x - x.max(axis=self.axis, keepdims=True))
         return e / e.sum(axis=self.axis, keepdims=True)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Any:
         e = part("exponentials", exp(self.shifted(x)))
         return e / self.copies(sum(e, self.axis), x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return y * (dy - self.copies(part("sum_y_dy", sum(y * dy, self.axis)), y))
 
 
@@ -82,11 +83,11 @@ class LogSoftmax(AlongAxis):
         shifted = x - x.max(axis=self.axis, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(axis=self.axis, keepdims=True))
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         shifted = self.shifted(x)
         return shifted - self.copies(part("log_sum", log(sum(exp(shifted), self.axis))), x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy - exp(y) * self.copies(part("sum_dy", sum(dy, self.axis)), y)
 
 
@@ -111,16 +112,16 @@ class LogSumExp(Op):
     def ref(self, x: Array) -> Any:
         return np.logaddexp.reduce(x, axis=self.axis)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         greatest = part("greatest", max(x, self.axis))
         # An infinity minus itself would be NaN.
         shift = select(absolute(greatest) < inf, greatest, zeros_like(greatest))
         return log(sum(exp(x - self._copies(shift)), self.axis)) + shift
 
-    def rev(self, x: Any, y: Any, dy: Any) -> Any:
+    def rev(self, x: Var, y: Var, dy: Var) -> Var:
         return self._copies(dy) * exp(x - self._copies(y))
 
-    def _copies(self, x: Any) -> Any:
+    def _copies(self, x: Var) -> Var:
         return broadcast(x, self.shape, (self.axis,))
 
     @classmethod
@@ -129,23 +130,23 @@ class LogSumExp(Op):
         return [(cls(op.shape, op.axis), types) for op, types in floats if isinstance(op, Max)]
 
 
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: Var, axis: int = -1) -> Var:
     """yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, by default the last."""
     return Softmax(*normalised(axis, x.type.rank))(x)
 
 
-def softmax_of_seen(scores: Any, seen: Any, axis: int) -> Any:
+def softmax_of_seen(scores: Var, seen: Any, axis: int) -> Var:
     """Softmax along an axis, and 0 with gradient 0 where none of the elements is seen, not NaN."""
     zero = zeros_like(scores)
     sees = broadcast(any(seen, axis), scores.shape, [axis])
     return select(sees, softmax(select(sees, scores, zero), axis), zero)
 
 
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: Var, axis: int = -1) -> Var:
     """yᵢ = xᵢ - ln Σⱼ e^xⱼ along an axis, by default the last."""
     return LogSoftmax(*normalised(axis, x.type.rank))(x)
 
 
-def logsumexp(x: Any, axis: int = -1) -> Any:
+def logsumexp(x: Var, axis: int = -1) -> Var:
     """ln Σᵢ e^xᵢ along an axis, by default the last, which is removed."""
     return LogSumExp(x.shape, *normalised(axis, x.type.rank))(x)

@@ -12,6 +12,7 @@ from catgrad.ops.slices import slice
 from catgrad.ops.take import take_along_axis
 from catgrad.terms.op import Examples, Op, Types, numeric
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["argsort", "sort", "top_k"]
@@ -35,14 +36,14 @@ class ArgSort(Op):
         normalised(self.axis, x.rank)
         return NdArrayType(numeric(x).shape, Dtype.int64)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         if not self.descending:
             return np.argsort(x, axis=self.axis, kind="stable")
         # Reversed twice: the order is reversed, but equal elements keep theirs.
         places = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
         return x.shape[self.axis] - 1 - np.flip(places, self.axis)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Any:
         return zeros_like(x)
 
     @classmethod
@@ -56,13 +57,13 @@ class ArgSort(Op):
         ]
 
 
-def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+def argsort(x: Var, axis: int = -1, descending: bool = False) -> Var:
     """Return the indices that sort along an axis; the sort is stable, NaN counts as greatest."""
     (place,) = normalised(axis, x.type.rank)
     return ArgSort(place, descending)(x)
 
 
-def sort(x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
+def sort(x: Var, axis: int = -1, descending: bool = False) -> tuple[Var, Var]:
     """Sort along an axis; return the elements and their indices.
 
     Type:     (T) -> (T, i64)
@@ -72,7 +73,7 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
     return take_along_axis(x, places, axis), places
 
 
-def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+def top_k(x: Var, k: int, axis: int = -1, largest: bool = True) -> tuple[Var, Var]:
     """Return the k greatest, or least, elements along an axis in order, and their indices.
 
     Of equal elements the first are taken, and a NaN counts as greatest.

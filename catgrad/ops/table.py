@@ -11,6 +11,7 @@ from catgrad.naming import shared_name
 from catgrad.ops.shape import Reshape, require_shape
 from catgrad.ops.slices import Slice, stack
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 
@@ -29,13 +30,13 @@ class Stack(Op):
             raise ShapeError(f"there must be {self.count} rows", f"there are {len(xs)}", "give one for each")
         return same(*xs).with_shape((self.count, *xs[0].shape))
 
-    def ref(self, *xs: Array) -> Any:
+    def ref(self, *xs: Array) -> Array:
         return np.stack(xs)
 
-    def body(self, *xs: Any) -> Any:
+    def body(self, *xs: Var) -> Any:
         return stack(xs)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Unstack(self.count)(dy)
 
     def result_name(self, *operands: str) -> str:
@@ -63,12 +64,12 @@ class Unstack(Op):
     def ref(self, x: Array) -> Any:
         return tuple(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Any:
         rest = x.shape[1:]
         rows = (Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count))
         return [Reshape((1, *rest), rest)(row) for row in rows]
 
-    def rev(self, *dys: Any) -> Any:
+    def rev(self, *dys: Any) -> Var:
         return Stack(self.count)(*dys)
 
     @classmethod

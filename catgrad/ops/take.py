@@ -12,6 +12,7 @@ from catgrad.ops.gather import gather, require_integer, require_within
 from catgrad.ops.shape import normalised, permute
 from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["scatter_add_along_axis", "take", "take_along_axis"]
@@ -44,11 +45,11 @@ class TakeAlongAxis(Op):
             )
         return x.with_shape(index.shape)
 
-    def ref(self, x: Array, index: Array) -> Any:
+    def ref(self, x: Array, index: Array) -> Array:
         require_within(index, x.shape[self.axis])
         return np.take_along_axis(x, index, axis=self.axis)
 
-    def rev(self, index: Any, dy: Any) -> Any:
+    def rev(self, index: Var, dy: Var) -> tuple[Var, Var]:
         return ScatterAddAlongAxis(self.axis, self.size)(dy, index), zeros_like(index)
 
     @classmethod
@@ -89,7 +90,7 @@ class ScatterAddAlongAxis(Op):
         """Count one for each element of x."""
         return x.size
 
-    def ref(self, x: Array, index: Array) -> Any:
+    def ref(self, x: Array, index: Array) -> Array:
         (size,) = numbers((self.size,))
         require_within(index, size)
         y = np.zeros(_with_size(x, self.axis, size), x.dtype)
@@ -98,7 +99,7 @@ class ScatterAddAlongAxis(Op):
         np.add.at(y, tuple(places), x)
         return y
 
-    def rev(self, index: Any, dy: Any) -> Any:
+    def rev(self, index: Var, dy: Var) -> tuple[Var, Var]:
         return TakeAlongAxis(self.axis, self.size)(dy, index), zeros_like(index)
 
     @classmethod
@@ -110,19 +111,19 @@ class ScatterAddAlongAxis(Op):
         ]
 
 
-def take_along_axis(x: Any, index: Any, axis: int = -1) -> Any:
+def take_along_axis(x: Var, index: Var, axis: int = -1) -> Var:
     """Return the elements of x at these indices along an axis; other indices are unchanged."""
     (place,) = normalised(axis, x.type.rank)
     return TakeAlongAxis(place, x.shape[place])(x, index)
 
 
-def scatter_add_along_axis(x: Any, index: Any, size: Size, axis: int = -1) -> Any:
+def scatter_add_along_axis(x: Var, index: Var, size: Size, axis: int = -1) -> Var:
     """Return the sums of the elements of x by index, in an array with `size` elements along an axis."""
     (place,) = normalised(axis, x.type.rank)
     return ScatterAddAlongAxis(place, size)(x, index)
 
 
-def take(x: Any, index: Any, axis: int = 0) -> Any:
+def take(x: Var, index: Var, axis: int = 0) -> Var:
     """Return the slices of x at these indices along an axis: y[a…, i…, b…] = x[a…, index[i…], b…].
 
     Type: (T[a…, size, b…], I[m…]) -> T[a…, m…, b…] for integer I
@@ -135,5 +136,5 @@ def take(x: Any, index: Any, axis: int = 0) -> Any:
     return permute(rows, *before, *range(added), *after)
 
 
-def _with_size(x: Any, axis: int, size: Any) -> tuple[Any, ...]:
+def _with_size(x: Any, axis: int, size: Any) -> tuple[Size, ...]:
     return (*x.shape[:axis], size, *x.shape[axis + 1 :])

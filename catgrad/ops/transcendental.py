@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.ops.scalar import FloatMap
 from catgrad.terms.op import INPUTS, OUTPUTS
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["cos", "erf", "exp", "expm1", "log", "log1p", "rsqrt", "sin", "sqrt", "tanh"]
@@ -26,10 +27,10 @@ class Exp(FloatMap):
     rounds_once = True
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.exp(x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * y
 
 
@@ -46,10 +47,10 @@ class Log(FloatMap):
     domain = (0.1, 4.0)
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.log(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy / x
 
 
@@ -65,10 +66,10 @@ class Log1p(FloatMap):
     domain = (-0.5, 4.0)
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.log1p(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy / (1 + x)
 
 
@@ -82,10 +83,10 @@ class Expm1(FloatMap):
     saves = OUTPUTS
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.expm1(x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * (y + 1)
 
 
@@ -101,10 +102,10 @@ class Sqrt(FloatMap):
     domain = (0.1, 4.0)
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.sqrt(x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy / (2 * y)
 
 
@@ -119,13 +120,13 @@ class Rsqrt(FloatMap):
     saves = OUTPUTS
     domain = (0.1, 4.0)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return 1 / np.sqrt(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return 1 / sqrt(x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return (-0.5 * dy) * (y * y * y)
 
 
@@ -140,10 +141,10 @@ class Sin(FloatMap):
     saves = INPUTS
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.sin(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * cos(x)
 
 
@@ -158,10 +159,10 @@ class Cos(FloatMap):
     saves = INPUTS
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.cos(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return -(dy * sin(x))
 
 
@@ -175,10 +176,10 @@ class Tanh(FloatMap):
     saves = OUTPUTS
     costly = True
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.tanh(x)
 
-    def rev(self, y: Any, dy: Any) -> Any:
+    def rev(self, y: Var, dy: Var) -> Var:
         return dy * (1 - y * y)
 
 
@@ -197,7 +198,7 @@ class Erf(FloatMap):
 
         return erf(x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * (2 / square_root(pi) * exp(-(x * x)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, pi
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from catgrad.ops.polynomial import polynomial
 from catgrad.ops.scalar import SpecialMap
 from catgrad.ops.transcendental import rsqrt, sqrt
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 __all__ = ["arccos", "arcsin", "arctan", "arctan2"]
@@ -44,13 +44,13 @@ class ArcTan(SpecialMap):
     Source:   Cephes, atan.c: arctan x = π/4 + arctan((x - 1) / (x + 1)) = π/2 - arctan(1 / x)
     """
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arctan(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return with_sign(_arctan(absolute(x)), x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy / (1 + x * x)
 
 
@@ -65,13 +65,13 @@ class ArcSin(SpecialMap):
 
     domain = (-0.9, 0.9)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arcsin(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return arctan2(x, sqrt((1 - x) * (1 + x)))
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return dy * rsqrt((1 - x) * (1 + x))
 
 
@@ -86,13 +86,13 @@ class ArcCos(SpecialMap):
 
     domain = (-0.9, 0.9)
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         return np.arccos(x)
 
-    def body(self, x: Any) -> Any:
+    def body(self, x: Var) -> Var:
         return arctan2(sqrt((1 - x) * (1 + x)), x)
 
-    def rev(self, x: Any, dy: Any) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return -(dy * rsqrt((1 - x) * (1 + x)))
 
 
@@ -107,10 +107,10 @@ class ArcTan2(SpecialMap):
 
     domain = (0.5, 2.0)
 
-    def ref(self, y: Array, x: Array) -> Any:
+    def ref(self, y: Array, x: Array) -> Array:
         return np.arctan2(y, x)
 
-    def body(self, y: Any, x: Any) -> Any:
+    def body(self, y: Var, x: Var) -> Var:
         long, wide = absolute(y), absolute(x)
         one = Constant(x.type, 1)()
         greatest = maximum(long, wide)
@@ -119,7 +119,7 @@ class ArcTan2(SpecialMap):
         angle = select(long > wide, pi / 2 - angle, angle)
         return with_sign(select(is_negative(x), pi - angle, angle), y)
 
-    def rev(self, y: Any, x: Any, dz: Any) -> Any:
+    def rev(self, y: Var, x: Var, dz: Var) -> tuple[Var, Var]:
         scale = common_scale(x, y)
         a, b = x / scale, y / scale
         squares = a * a + b * b
@@ -127,13 +127,13 @@ class ArcTan2(SpecialMap):
         return share * a, -(share * b)
 
 
-def common_scale(x: Any, y: Any) -> Any:
+def common_scale(x: Var, y: Var) -> Var:
     """Return max(|x|, |y|) as a constant, by which both may be divided: 1 where it is 0 or not finite."""
     longest = stop_gradient(maximum(absolute(x), absolute(y)))
     return select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
 
 
-def _arctan(x: Any) -> Any:
+def _arctan(x: Var) -> Var:
     """Return arctan x for x ≥ 0."""
     zero, one = zeros_like(x), Constant(x.type, 1)()
     far, near = x > 2.414213562373095, x > 0.66
@@ -143,13 +143,13 @@ def _arctan(x: Any) -> Any:
     return begin + (t + t * (s * (polynomial(s, NUMERATOR) / polynomial(s, DENOMINATOR))))
 
 
-def is_negative(x: Any) -> Any:
+def is_negative(x: Var) -> Var:
     """Return whether the sign of x is negative, which that of -0 is."""
     x = stop_gradient(x)  # the slope of 1 / x is infinite where it is read
     return (x < 0) | ((x == 0) & (1 / x < 0))
 
 
-def with_sign(x: Any, like: Any) -> Any:
+def with_sign(x: Var, like: Var) -> Var:
     """Return x ≥ 0 with the sign of another number."""
     return select(is_negative(like), -x, x)
 

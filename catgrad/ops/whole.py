@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.errors import DtypeError
 from catgrad.ops.scalar import ScalarMap
 from catgrad.terms.op import NOTHING, Examples, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["floor_divide", "remainder"]
@@ -47,10 +46,10 @@ class FloorDivide(IntegerMap, symbol="//"):
     right_unit = 1
     costly = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x // y
 
-    def rev(self, dz: Any) -> Any:
+    def rev(self, dz: Var) -> tuple[Var, Var]:
         return zeros_like(dz), zeros_like(dz)
 
 
@@ -65,10 +64,10 @@ class Remainder(IntegerMap, symbol="%"):
     saves = Saves(inputs=...)
     costly = True
 
-    def ref(self, x: Array, y: Array) -> Any:
+    def ref(self, x: Array, y: Array) -> Array:
         return x % y
 
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return dz, -(dz * floor_divide(x, y))
 
 

@@ -10,6 +10,7 @@ from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops.shape import Axes, Shape, require_shape
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 __all__ = ["window"]
@@ -68,7 +69,7 @@ class Window(Sliding):
             index[x.ndim + k] = np.s_[:: self.dilations[k]]
         return every[tuple(index)]
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Fold(self.shape, self.axes, self.sizes, self.strides, self.dilations)(dy)
 
     @classmethod
@@ -104,7 +105,7 @@ class Fold(Sliding):
         """Count one for each element of x."""
         return x.size
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> Array:
         y = np.zeros(numbers(self.shape), x.dtype)
         for offset in np.ndindex(*self.sizes):
             index: list[Any] = [np.s_[:]] * y.ndim
@@ -116,7 +117,7 @@ class Fold(Sliding):
             y[tuple(index)] += x[at]
         return y
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return Window(self.shape, self.axes, self.sizes, self.strides, self.dilations)(dy)
 
     @classmethod
@@ -140,6 +141,6 @@ def positions(length: Size, size: int, stride: int, dilation: int) -> int:
     return (length - span) // stride + 1
 
 
-def window(x: Any, axes: Axes, sizes: Axes, strides: Axes, dilations: Axes) -> Any:
+def window(x: Var, axes: Axes, sizes: Axes, strides: Axes, dilations: Axes) -> Var:
     """Return the windows of x along these axes, with the axes within a window last."""
     return Window(x.shape, axes, sizes, strides, dilations)(x)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache, wraps
 from inspect import Signature, isfunction, signature
 from types import EllipsisType
-from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, Te
 from catgrad.types import Dtype, NdArrayType, widened
 
 Wire = TypeVar("Wire")
+if TYPE_CHECKING:
+    from catgrad.terms.var import Var
+
 F = TypeVar("F", bound=Callable[..., Any])
 Types = NdArrayType | tuple[NdArrayType, ...]
 Examples = Sequence[tuple["Op", tuple[NdArrayType, ...]]]
@@ -208,10 +211,10 @@ class Op:
         """Apply to variables; the outputs, always as a tuple."""
         return builder_of(arguments, type(self).__name__).apply(self, arguments)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Var:
         """Apply to variables: one variable for one output, else a tuple of them."""
         results = self.apply(*arguments)
-        return results[0] if len(results) == 1 else results
+        return results[0] if len(results) == 1 else results  # type: ignore[return-value]
 
 
 def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Union, cast
+from collections.abc import Iterator
+from typing import Any, Union, cast
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Var:
             "use select(condition, x, y)",
         )
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[Var]:  # as of several outputs of an operation
         raise TypeError(f"{self!r} is one wire of a term and cannot be iterated")
 
     def __neg__(self) -> Var:
