@@ -22,7 +22,7 @@ __all__ = ["bce_with_logits", "cross_entropy", "huber", "kl_div", "l1", "mse", "
 Reduction = Literal["mean", "sum"]
 
 
-def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
+def mse(y_hat: Var, y: Var, *, reduction: Reduction = "mean") -> Var:
     """Mean squared error: Σ (ŷ − y)² / n, over all n elements.
 
     Type:     (T, T) -> T[] for floating T
@@ -34,7 +34,7 @@ def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     return _reduced(ops.square(ops.subtract(y_hat, y)), reduction)
 
 
-def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
+def l1(y_hat: Var, y: Var, *, reduction: Reduction = "mean") -> Var:
     """Mean absolute error: Σ |ŷ − y| / n.
 
     Type:     (T, T) -> T[] for floating T
@@ -44,7 +44,7 @@ def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     return _reduced(ops.absolute(ops.subtract(y_hat, y)), reduction)
 
 
-def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mean") -> Any:
+def huber(y_hat: Var, y: Var, delta: float = 1.0, *, reduction: Reduction = "mean") -> Var:
     """Huber loss: the mean of e²/2 where |e| ≤ δ and δ (|e| − δ/2) elsewhere, with e = ŷ − y.
 
     Type:     (T, T) -> T[] for floating T
@@ -60,7 +60,7 @@ def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mea
     return _reduced(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)), reduction)
 
 
-def bce_with_logits(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
+def bce_with_logits(y_hat: Var, y: Var, *, reduction: Reduction = "mean") -> Var:
     """Binary cross entropy of σ(ŷ): the mean of ln(1 + e^ŷ) − y ŷ.
 
     Type:     (T, T) -> T[] for floating T; y in [0, 1]
@@ -70,7 +70,7 @@ def bce_with_logits(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any
     return _reduced(ops.softplus(y_hat) - ops.multiply(y_hat, y), reduction)
 
 
-def kl_div(log_q: Any, p: Any, *, reduction: Reduction = "mean") -> Any:
+def kl_div(log_q: Any, p: Var, *, reduction: Reduction = "mean") -> Var:
     """Kullback-Leibler divergence of q from p: Σ p (ln p − ln q) / n, over a batch of n distributions.
 
     The batch is the first axis, and the mean is over it: reduction="batchmean" in PyTorch.
@@ -88,12 +88,12 @@ def kl_div(log_q: Any, p: Any, *, reduction: Reduction = "mean") -> Any:
 
 def nll(
     log_p: Any,
-    labels: Any,
+    labels: Var,
     ignore_index: int = -100,
     *,
     weight: Sequence[float] | Any = None,
     reduction: Reduction = "mean",
-) -> Any:
+) -> Var:
     """Negative log likelihood: Σ −w ln p[label] / Σ w over the labels not ignored, w = weight[label].
 
     Without weights, w = 1. They are numbers, or an array of the term, one for each class.
@@ -107,14 +107,14 @@ def nll(
 
 
 def cross_entropy(
-    y_hat: Any,
-    labels: Any,
+    y_hat: Var,
+    labels: Var,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     *,
     weight: Sequence[float] | Any = None,
     reduction: Reduction = "mean",
-) -> Any:
+) -> Var:
     """Cross entropy of softmax(ŷ) over the last axis: `nll` of log_softmax(ŷ).
 
     With label smoothing ε, a share ε of each label is spread over all classes, by their weights.
@@ -131,8 +131,8 @@ def cross_entropy(
 
 
 def _negative_likelihood(
-    log_p: Any, labels: Any, ignore_index: int, smoothing: float, weight: Any, reduction: Reduction
-) -> Any:
+    log_p: Any, labels: Var, ignore_index: int, smoothing: float, weight: Any, reduction: Reduction
+) -> Var:
     check_classes(log_p.type, labels.type)
     dtype = log_p.dtype
     log_p = ops.cast(log_p, dtype.wide)  # float16 cannot represent the number of labels in a batch
@@ -142,7 +142,7 @@ def _negative_likelihood(
     hit = broadcast(labels, log_p.shape, (last,)) == classes
     ignored = part("ignored", labels == ignore_index)
 
-    def counted(x: Any) -> Any:
+    def counted(x: Var) -> Var:
         return select(ignored, zeros_like(x), x)
 
     # Weights are read at the labels, so all labels must be classes here.
@@ -155,7 +155,7 @@ def _negative_likelihood(
     return ops.cast(-total if _is_sum(reduction) else -(total / part("weights_sum", ops.sum(share))), dtype)
 
 
-def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
+def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Var:
     """Return the weights of the classes as an array of the term."""
     array = ops.cast(weight, log_p.dtype) if isinstance(weight, Var) else _array(weight, log_p)
     if array.shape != log_p.shape[-1:]:
@@ -167,7 +167,7 @@ def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
     return array
 
 
-def _ones(log_p: Any) -> Any:
+def _ones(log_p: Any) -> Var:
     return Constant(log_p.type.with_shape(log_p.shape[-1:]), 1)()
 
 
@@ -177,7 +177,7 @@ def _array(numbers: Sequence[float], like: Any) -> Any:
     return ops.concat([Constant(like.type.with_shape((1,)), number)() for number in numbers])
 
 
-def _reduced(x: Any, reduction: Reduction) -> Any:
+def _reduced(x: Var, reduction: Reduction) -> Var:
     return ops.sum(x) if _is_sum(reduction) else ops.mean(x)
 
 

@@ -20,6 +20,7 @@ from catgrad.programs.program import Apply, Function, evaluate, straighten
 from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Persistent, RunNumber, Update
 from catgrad.terms.term import Term, edges
+from catgrad.terms.var import Var
 from catgrad.verification import draw_arrays
 
 
@@ -35,7 +36,7 @@ def segmented(model: Term, count: int) -> Term:
     updates = [apply for apply in code.body if isinstance(apply.op, Update)]
     *segments, last = _segments(code, body, count)
 
-    def run(*xs: Any) -> Any:
+    def run(*xs: Var) -> Any:
         values = dict(zip(code.arguments, xs, strict=True))
         _run(state, values)
         end = 0
@@ -105,7 +106,7 @@ def in_parts(model: Term, symbol: str, batch: int, parts: int) -> Term:
     require_examples(model, symbol)
     part = substitute(model, {symbol: batch // parts})
 
-    def run(*xs: Any) -> Any:
+    def run(*xs: Var) -> Any:
         rows = [ops.reshape(x, parts, batch // parts, *x.type.shape[1:]) for x in xs]
         _, stacks = ops.scan(lambda carry, row: ((), ops.checkpoint(part, *row)), (), tuple(rows))
         return [ops.reshape(y, batch, *y.type.shape[2:]) for y in _tuple(stacks)]

@@ -17,6 +17,7 @@ from catgrad.errors import OptionError
 from catgrad.learn.options import check_integer, number, positive
 from catgrad.terms.state import LEARNING_RATE, STEP, learning_rate
 from catgrad.terms.structural import Constant, Label
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 __all__ = [
@@ -123,7 +124,7 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
             "give the number of all steps",
         )
 
-    def at(t: Any) -> Any:
+    def at(t: Any) -> Var:
         fallen = _falling(first, least, _progress(t, warm_up, steps))
         if not warm_up:
             return fallen
@@ -143,7 +144,7 @@ def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float
     check_integer("the period of cosine_with_restarts", period, 1)
     check_integer("the growth of cosine_with_restarts", growth, 1)
 
-    def at(t: Any) -> Any:
+    def at(t: Any) -> Var:
         if growth == 1:
             return _falling(first, least, t / period - ops.floor(t / period))
         # Half a step later, the quotient is not so close to a whole number that rounding reaches it.
@@ -229,7 +230,7 @@ def interpolated(knots: Sequence[tuple[float, float]], is_linear: bool = False) 
             "interpolated must have knots at two steps", f"they are {[*knots]}", "try [(0, 0.1), (9, 0.0)]"
         )
 
-    def at(t: Any) -> Any:
+    def at(t: Any) -> Var:
         *_, last = rates = [_between(t, *piece, is_linear) for piece in pieces]
         for (_, _, end, _), rate in zip(pieces[-2::-1], rates[-2::-1], strict=True):
             last = ops.select(t <= end, rate, last)
@@ -238,7 +239,7 @@ def interpolated(knots: Sequence[tuple[float, float]], is_linear: bool = False) 
     return Schedule("interpolated", at)
 
 
-def _between(t: Any, begin: float, first: float, end: float, last: float, is_linear: bool) -> Any:
+def _between(t: Any, begin: float, first: float, end: float, last: float, is_linear: bool) -> Var:
     progress = _progress(t, begin, end)
     return first + (last - first) * progress if is_linear else _falling(first, last, progress)
 
@@ -254,17 +255,17 @@ def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Any:
     return Label(name)(ops.cast(value.rate(step), dtype))
 
 
-def _falling(first: float, last: float, progress: Any) -> Any:
+def _falling(first: float, last: float, progress: Any) -> Var:
     return last + (0.5 * (first - last)) * (1 + ops.cos(pi * progress))
 
 
-def _progress(t: Any, begin: float, end: float) -> Any:
+def _progress(t: Any, begin: float, end: float) -> Var:
     """Interpolate: 0 for t at `begin`, 1 at `end`."""
     progress = (t - begin) / (end - begin) if begin else t / end
     return ops.minimum(ops.maximum(progress, ops.zeros_like(t)), _number(t, 1.0))
 
 
-def _number(like: Any, value: float) -> Any:
+def _number(like: Any, value: float) -> Var:
     return Constant(NdArrayType((), like.dtype), value)()
 
 

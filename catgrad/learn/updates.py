@@ -131,5 +131,5 @@ class Updates:
         return self.traced[k]
 
 
-def _labelled(names: Sequence[str], row: Any) -> Any:
+def _labelled(names: Sequence[str], row: Any) -> Var:
     return Label(shared_name(names))(row) if all(names) else row

@@ -45,7 +45,7 @@ def stages(function: Function) -> list[Stage]:
             level == CONSTANT,
         )
         for level, part in parts.items()
-    ]  # fmt: skip
+    ]
 
 
 def with_copies(copy: Op, function: Function, places: set[int]) -> Function:

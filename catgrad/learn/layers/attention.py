@@ -20,6 +20,7 @@ from catgrad.ops.attention import shared_heads
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.term import Term, obj
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 
@@ -83,7 +84,7 @@ def attention(
         into = affine(A, B, B.with_shape((sum(sizes),)), "in_proj", bias, initial, bias_initial)
         out = affine(A, B.with_shape(sizes[:1]), B, "out_proj", bias, out_initial, bias_initial)
 
-        def forward(x: Any, *ends: Any) -> Any:
+        def forward(x: Var, *ends: Any) -> Var:
             parts = zip("qkv", ops.split(into(x), sizes, -1), strict=True)
             q, k, v = (_by_head(label(name, part), width) for name, part in parts)
             if rotary is not None:
@@ -190,14 +191,14 @@ def transformer_block(
     return build(lambda x, *n: until_lengths(block(x, *n), *n), [A + B, *ends]) if lengths else block
 
 
-def _by_head(x: Any, width: int) -> Any:
+def _by_head(x: Var, width: int) -> Var:
     """Split heads: [b…, t, heads · width] to [b…, heads, t, width]."""
     *batch, t, d = x.shape
     apart = ops.reshape(x, *batch, t, d // width, width)
     return ops.permute(apart, *range(len(batch)), -2, -3, -1)
 
 
-def _joined(y: Any) -> Any:
+def _joined(y: Var) -> Var:
     """Join heads: [b…, heads, t, e] to [b…, t, heads · e]."""
     *batch, heads, t, e = y.shape
     return ops.reshape(ops.permute(y, *range(len(batch)), -2, -3, -1), *batch, t, heads * e)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initial, Normal, chosen, fan_in_uniform
 from catgrad.learn.layers.arguments import checked
@@ -14,6 +12,7 @@ from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.structural import stop_gradient
 from catgrad.terms.term import Term, obj
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 STANDARD_NORMAL = Normal()
@@ -67,7 +66,7 @@ def dense(
     """
     outer = (activation or sigmoid)(obj(A + C))
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         product = _product(x, B, C, initial)
         b = copies(parameter("bias", C, chosen(bias_initial, B.size, C.size)), A + C)
         return label("out", outer(label("linear", product + b)))
@@ -113,7 +112,7 @@ def lora(
     scale = positive("alpha", alpha) / rank
     narrow = NdArrayType((rank,), B.dtype)
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         weight = stop_gradient(parameter("weight", B + C, chosen(initial, B.size, C.size)))
         down = parameter("lora_a", B + narrow, fan_in_uniform(B.size, rank))
         up = parameter("lora_b", narrow + C)
@@ -144,7 +143,7 @@ def bilinear(
     a, b2 = tuple(range(A.rank)), tuple(range(A.rank, A.rank + B2.rank))
     c = tuple(range(A.rank + B2.rank, A.rank + B2.rank + C.rank))
 
-    def forward(x: Any, z: Any) -> Any:
+    def forward(x: Var, z: Var) -> Var:
         weight = parameter("weight", B1 + B2 + C, chosen(initial, B1.size, C.size))
         maps = ops.contract(x, weight, B1.rank)
         y = Contract(a + b2 + c, a + b2, a + c)(maps, z)
@@ -171,5 +170,5 @@ def embedding(
         return build(lambda x: label("out", ops.gather(parameter("weight", table, first), x)), [A])
 
 
-def _product(x: Any, B: NdArrayType, C: NdArrayType, initial: Initial) -> Any:
+def _product(x: Var, B: NdArrayType, C: NdArrayType, initial: Initial) -> Var:
     return ops.contract(x, parameter("weight", B + C, chosen(initial, B.size, C.size)), B.rank)

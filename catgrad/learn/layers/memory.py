@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Any
 
 from catgrad import ops
 from catgrad.errors import ShapeError
@@ -18,6 +17,7 @@ from catgrad.terms.op import scope
 from catgrad.terms.state import RunNumber
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 POSITION = RunNumber("position", NdArrayType((), Dtype.int64), counts=True)
@@ -35,7 +35,7 @@ def position_embedding(
                 integer ≥ 1; at run time, IndexError after `memory` positions
     """
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         table = NdArrayType((memory, *B.shape), B.dtype)
         weight = parameter("weight", table, chosen(initial, B.size, memory))
         row = ops.gather(weight, ops.reshape(POSITION(), 1))
@@ -57,7 +57,7 @@ def require_one(layer: str, A: NdArrayType, memory: int) -> None:
     check_integer("memory", memory, 1)
 
 
-def remembering(q: Any, k: Any, v: Any, rows: int) -> Any:
+def remembering(q: Var, k: Var, v: Var, rows: int) -> Var:
     """Attend from one position: softmax(q Kᵀ / √d) V, where K and V are the cache with k and v.
 
     The cache has the last `rows` positions in any order, since a sum over them has none: position p replaces
@@ -75,7 +75,7 @@ def remembering(q: Any, k: Any, v: Any, rows: int) -> Any:
     return Contract((*b, g, s), (*b, s, e), (*b, g, e))(softmax(scores), values)
 
 
-def _cached(name: str, x: Any, rows: int) -> Any:
+def _cached(name: str, x: Var, rows: int) -> Var:
     """Write x to the row of its position in the cache with this name, and return the cache."""
     *batch, _, features = x.shape
     shape = (*batch, rows, features)

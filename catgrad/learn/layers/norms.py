@@ -11,6 +11,7 @@ from catgrad.learn.layers.parts import copies, label, parameter
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 ONES = Filled(1.0)
@@ -32,7 +33,7 @@ def layer_norm(
     Initial:    1 and 0, as in torch.nn.LayerNorm
     """
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         weight = parameter("weight", B, chosen(initial, B.size, B.size))
         if not bias:
             return label("out", ops.layer_norm(x, B.rank, epsilon) * copies(weight, A + B))
@@ -53,7 +54,7 @@ def rms_norm(
     Initial:    1, as in torch.nn.RMSNorm
     """
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         weight = parameter("weight", B, chosen(initial, B.size, B.size))
         return label("out", ops.rms_norm(x, B.rank, epsilon) * copies(weight, A + B))
 
@@ -79,7 +80,7 @@ def group_norm(
     channels = x.with_shape(x.shape[1:2])
     others = (0, *range(2, x.rank))
 
-    def forward(image: Any) -> Any:
+    def forward(image: Any) -> Var:
         y = ops.group_norm(image, groups, epsilon)
         weight = parameter("weight", channels, chosen(initial, channels.size, channels.size))
         shift = parameter("bias", channels, chosen(bias_initial, channels.size, channels.size))

@@ -14,13 +14,14 @@ from catgrad.terms.op import qualified
 from catgrad.terms.state import Buffer, Parameter, Update
 from catgrad.terms.structural import Label
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 Activation = Callable[[Iterable[NdArrayType]], Term]
 Pointwise = Callable[[NdArrayType | Iterable[NdArrayType]], Term]
 
 
-def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, outputs_first: bool = False) -> Any:
+def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, outputs_first: bool = False) -> Var:
     """Return a new parameter as a variable, named by the dotted name of the current scope and `name`.
 
     With `outputs_first`, the rows of a matrix are outputs, as in PyTorch, and not inputs, which Muon reads.
@@ -28,13 +29,13 @@ def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, output
     return Parameter(qualified(name), type, initial, outputs_first)()
 
 
-def label(name: str, x: Any) -> Any:
+def label(name: str, x: Var) -> Var:
     """Name x in messages, diagrams and emitted code."""
     require_name_of_array(name)
     return Label(qualified(name))(x)
 
 
-def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
+def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Var:
     """Return a new buffer as a variable, named by the dotted name of the current scope and `name`."""
     return Buffer(qualified(name), type, initial)()
 
@@ -44,7 +45,7 @@ def update(name: str, value: Any) -> None:
     Update(qualified(name), value.type).apply(value)
 
 
-def copies(x: Any, type: NdArrayType) -> Any:
+def copies(x: Var, type: NdArrayType) -> Var:
     """Broadcast x along the leading axes of this type."""
     return ops.broadcast(x, type.shape)
 
@@ -54,7 +55,7 @@ def types_of_lengths(A: NdArrayType, wanted: bool) -> list[NdArrayType]:
     return [NdArrayType(A.shape[:-1], Dtype.int64)] * wanted
 
 
-def until_lengths(x: Any, lengths: Any = None) -> Any:
+def until_lengths(x: Var, lengths: Any = None) -> Var:
     """Set to 0 what is beyond the lengths of sequences, along the axis after those of lengths."""
     if lengths is None:
         return x
@@ -78,7 +79,7 @@ def pointwise(function: Callable[[Any], Any]) -> Pointwise:
     return layer
 
 
-def _same(x: Any) -> Any:
+def _same(x: Var) -> Var:
     """Identity: y = x, for a dense layer without nonlinearity."""
     return x
 

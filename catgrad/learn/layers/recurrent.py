@@ -14,6 +14,7 @@ from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 Recurrent = Callable[[Any], Any]
@@ -33,14 +34,14 @@ class Kind(NamedTuple):
 def rnn_cell(activation: Callable[[Any], Any]) -> Cell:
     """Elman cell: h ← σ(x W + b + h U + a)."""
 
-    def cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+    def cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
         h = label("new_h", activation(gates + recurrent(label("h", state[0]))))
         return (h,), h
 
     return cell
 
 
-def lstm_cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+def lstm_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
     """LSTM cell: c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h)."""
     h, c = label("h", state[0]), label("c", state[1])
     parts = _parts(gates + recurrent(h), 4)
@@ -51,7 +52,7 @@ def lstm_cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, An
     return (h, c), h
 
 
-def gru_cell(gates: Any, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+def gru_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
     """GRU cell: h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h)."""
     h = label("h", state[0])
     (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
@@ -152,7 +153,7 @@ def gru(
     return _recurrent(A, B, C, Kind(gru_cell, 3, 1), name, initial, lengths)
 
 
-def _parts(x: Any, count: int) -> tuple[Any, ...]:
+def _parts(x: Var, count: int) -> tuple[Any, ...]:
     """Split the last axis into `count` equal parts."""
     return ops.split(x, (x.shape[-1] // count,) * count, -1)
 
@@ -176,17 +177,17 @@ def _recurrent(
     wide = C.with_shape((kind.gates * C.shape[0],))
     uniform = fan_in_uniform(C.shape[0])
 
-    def weight(part: str, source: NdArrayType) -> Any:
+    def weight(part: str, source: NdArrayType) -> Var:
         first = uniform if initial is None else chosen(initial, source.size, wide.size)
         return parameter(f"weight_{part}_l0", source + wide, first)
 
-    def forward(x: Any, *ends: Any) -> Any:
+    def forward(x: Var, *ends: Any) -> Var:
         w, u = weight("ih", B), weight("hh", C)
         b, a = (parameter(f"bias_{part}_l0", wide, uniform) for part in ("ih", "hh"))
         rows = ops.permute(x @ w + copies(b, A + wide), 1, 0, 2)
         masks = [ops.transpose(ops.sequence_mask(n, A.shape[1])) for n in ends]
 
-        def recurrent(h: Any) -> Any:
+        def recurrent(h: Var) -> Var:
             return h @ u + copies(a, batch + wide)
 
         def iteration(state: State, row: Any) -> tuple[State, Any]:

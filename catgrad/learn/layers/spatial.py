@@ -13,6 +13,7 @@ from catgrad.ops.convolution import for_each_axis
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 Sizes = int | tuple[int, ...]
@@ -145,6 +146,6 @@ def _chosen(initial: Initial, kernel: NdArrayType) -> Any:
     return chosen(initial, kernel.shape[1] * window, kernel.shape[0] * window)
 
 
-def _shifted(y: Any, kernel: NdArrayType, initial: Initial) -> Any:
+def _shifted(y: Var, kernel: NdArrayType, initial: Initial) -> Any:
     shift = parameter("bias", y.type.with_shape(y.shape[1:2]), _chosen(initial, kernel))
     return y + ops.broadcast(shift, y.shape, (0, *range(2, y.type.rank)))

@@ -14,6 +14,7 @@ from catgrad.terms.op import qualified, scope
 from catgrad.terms.state import DRAWS, SEED
 from catgrad.terms.structural import stop_gradient
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -44,7 +45,7 @@ def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, nam
     """
     channels = x.with_shape(x.shape[1:2])
 
-    def forward(image: Any) -> Any:
+    def forward(image: Any) -> Var:
         weight, shift = parameter("weight", channels, Filled(1.0)), parameter("bias", channels)
         mean, variance = buffer("running_mean", channels), buffer("running_var", channels, Filled(1.0))
         y = BatchNorm(epsilon)(image, mean, variance)

@@ -14,6 +14,7 @@ from catgrad.learn.layers.arguments import checked
 from catgrad.terms.build import build
 from catgrad.terms.state import Parameter
 from catgrad.terms.term import Term, compose
+from catgrad.terms.var import Var
 
 
 @checked
@@ -73,7 +74,7 @@ def residual(layer: Term) -> Term:
             "add a projection",
         )
 
-    def forward(*xs: Any) -> Any:
+    def forward(*xs: Var) -> Any:
         return [ops.add(x, y) for x, y in zip(xs, layer.apply(*xs), strict=False)]
 
     return build(forward, source)

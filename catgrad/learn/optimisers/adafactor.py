@@ -13,6 +13,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled, sum_of_s
 from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -57,7 +58,7 @@ def adafactor(
         alpha = ops.cast(step_size * scale, p.dtype)
         return *state, shrunk(run, p, learning_rate, weight_decay) - scaled(alpha, update)
 
-    def rate(run: Run) -> Any:
+    def rate(run: Run) -> Var:
         return at_most(1 / ops.sqrt(run.count()), run.rate(learning_rate, Dtype.float64))
 
     return factored(optimiser("adafactor", put, ("variance",), maximize), "row_var", "col_var")
@@ -95,6 +96,6 @@ def estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
     return by_row * by_column / ops.broadcast(mean, shape, (last - 1, last))
 
 
-def rms(x: Any) -> Any:
+def rms(x: Var) -> Var:
     """Compute the root of the mean of squares."""
     return ops.sqrt(sum_of_squares(x) / prod(x.shape))

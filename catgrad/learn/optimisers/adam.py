@@ -16,6 +16,7 @@ from catgrad.learn.optimisers.updates import (
     with_settings,
 )
 from catgrad.learn.schedules import Momentum, Rate
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
@@ -83,7 +84,7 @@ def _moments(amsgrad: bool) -> tuple[str, ...]:
 
 
 def _adam(
-    run: Run, state: list[Any], dp: Any, rate: Rate, beta1: Momentum, beta2: float, epsilon: float
+    run: Run, state: list[Any], dp: Var, rate: Rate, beta1: Momentum, beta2: float, epsilon: float
 ) -> tuple[Any, ...]:
     """Return the new moments and Adam's update of the parameter."""
     m, v, *greatest = state

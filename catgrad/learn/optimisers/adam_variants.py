@@ -22,6 +22,7 @@ from catgrad.learn.optimisers.updates import (
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 MOMENTUM_BASE = 0.96
@@ -48,7 +49,7 @@ def adamax(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, m: Any, u: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, m: Var, u: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         gradient = decayed(p, dp, weight_decay)
         m = averaged(run, beta1, m, gradient)
         u = ops.maximum(beta2 * u, above_zero(ops.absolute(gradient), epsilon))
@@ -88,7 +89,7 @@ def nadam(
 
         return run.number("mu_next" if ahead else "mu", (beta1, psi), Dtype.float64, mu)
 
-    def put(run: Run, m: Any, v: Any, product: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, m: Var, v: Var, product: Any, p: Var, dp: Var) -> tuple[Var, Var, Var, Var]:
         mu, mu_next, rate = momentum(run, 0), momentum(run, 1), run.rate(learning_rate, Dtype.float64)
         product = product * mu
         p, gradient = _decayed(run, p, dp, learning_rate, weight_decay, decoupled_weight_decay)
@@ -125,7 +126,7 @@ def radam(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, m: Any, v: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, m: Var, v: Var, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         p, gradient = _decayed(run, p, dp, learning_rate, weight_decay, decoupled_weight_decay)
         m = averaged(run, beta1, m, gradient)
         v = beta2 * v + (1 - beta2) * ops.square(gradient)
@@ -139,7 +140,7 @@ MIN_RECTIFIED_LENGTH = 5.0
 """The least length ρ of the average at which RAdam divides by the root of v."""
 
 
-def _rectified(run: Run, v: Any, beta2: float, epsilon: float) -> Any:
+def _rectified(run: Run, v: Var, beta2: float, epsilon: float) -> Any:
     """Compute RAdam's factor of m̂: r √(1−β₂ᵗ) / (√v + ε) where ρ > 5, else 1."""
     longest = 2 / (1 - beta2) - 1
     if longest <= MIN_RECTIFIED_LENGTH:
@@ -149,7 +150,7 @@ def _rectified(run: Run, v: Any, beta2: float, epsilon: float) -> Any:
         t = run.count()
         return longest - 2 * t * beta2**t / (1 - beta2**t)
 
-    def ratio() -> Any:
+    def ratio() -> Var:
         rho = at_least(rho_now, MIN_RECTIFIED_LENGTH)
         scale = sqrt(longest / ((longest - 4) * (longest - 2)))
         return scale * ops.sqrt((rho - 4) * (rho - 2) / rho * (1 - beta2 ** run.count()))
@@ -161,6 +162,6 @@ def _rectified(run: Run, v: Any, beta2: float, epsilon: float) -> Any:
     return ops.select(is_long, rectified, Constant(v.type, 1)())
 
 
-def _decayed(run: Run, p: Any, dp: Any, rate: Rate, decay: float, is_decoupled: bool) -> tuple[Any, Any]:
+def _decayed(run: Run, p: Var, dp: Var, rate: Rate, decay: float, is_decoupled: bool) -> tuple[Any, Any]:
     """Apply weight decay, to the parameter if it is decoupled, else to the gradient."""
     return (shrunk(run, p, rate, decay), dp) if is_decoupled else (p, decayed(p, dp, decay))

@@ -13,6 +13,7 @@ from catgrad.learn.optimiser import Optimiser, Run, require_optimiser, scaled
 from catgrad.learn.options import check_integer, fraction
 from catgrad.learn.schedules import Momentum, Schedule
 from catgrad.terms.structural import Constant, Label
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -60,7 +61,7 @@ def ema(optimiser: Optimiser, decay: Momentum = 0.999, begin: int = 0) -> Optimi
 def _share(run: Run, beta: Momentum, begin: int, dtype: Dtype) -> Any:
     """Compute 1 − β, or 1 up to step `begin`."""
 
-    def share() -> Any:
+    def share() -> Var:
         one = Constant(NdArrayType((), Dtype.float64), 1)()
         later = one - run.setting("decay", beta, Dtype.float64)
         return later if begin < 0 else ops.select(run.count() <= begin + 1, one, later)

@@ -17,6 +17,7 @@ from catgrad.learn.optimisers.updates import (
 )
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
@@ -49,10 +50,10 @@ def sgd(
             "set them",
         )
 
-    def descend(run: Run, p: Any, dp: Any) -> Any:
+    def descend(run: Run, p: Var, dp: Var) -> tuple[Var]:
         return (p - scaled(run.rate(learning_rate, p.dtype), decayed(p, dp, decay)),)
 
-    def descend_with_momentum(run: Run, velocity: Any, p: Any, dp: Any) -> Any:
+    def descend_with_momentum(run: Run, velocity: Any, p: Var, dp: Var) -> tuple[Var, Var]:
         gradient = decayed(p, dp, decay)
         mu = run.setting("momentum", momentum, p.dtype)
         moved = scaled(mu, velocity) + (1 - dampening) * gradient
@@ -88,7 +89,7 @@ def asgd(
         number(f"{name} of asgd", value)
     meaning = ("asgd", learning_rate, lambd, alpha)
 
-    def put(run: Run, average: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, average: Any, p: Var, dp: Var) -> Any:
         before = run.count() - 1
 
         def step_size() -> Any:

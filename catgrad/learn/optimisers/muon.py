@@ -14,6 +14,7 @@ from catgrad.learn.optimisers.updates import averaged, check_ranges, shrunk
 from catgrad.learn.options import check_integer
 from catgrad.learn.schedules import Momentum, Rate
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -57,7 +58,7 @@ def muon(
     rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else require_optimiser(others)
 
     def matrices(outputs_first: bool) -> Optimiser:
-        def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
+        def put(run: Run, v: Any, p: Any, dp: Any) -> tuple[Var, Var]:
             v = averaged(run, momentum, v, dp, "momentum")
             direction = averaged(run, momentum, v, dp, "momentum") if nesterov else v
             orthogonal = _orthogonal(direction, iterations, ns_coefficients, epsilon)
@@ -82,7 +83,7 @@ def _check_choices(coefficients: Any, adjustment: Any) -> None:
         )
 
 
-def _orthogonal(g: Any, iterations: int, coefficients: Sequence[float], epsilon: float) -> Any:
+def _orthogonal(g: Var, iterations: int, coefficients: Sequence[float], epsilon: float) -> Var:
     """Orthogonalise g: singular values near 1."""
     a, b, c = coefficients
     rows, columns = g.shape

@@ -14,6 +14,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, require_optimise
 from catgrad.learn.options import check_integer
 from catgrad.ops.shape import normalised
 from catgrad.terms.state import Slot
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 
@@ -71,7 +72,7 @@ class _Part:
         shape = whole.shape
         return whole.with_shape((*shape[: self.axis], self.stop - self.start, *shape[self.axis + 1 :]))
 
-    def read(self, x: Any) -> Any:
+    def read(self, x: Var) -> Var:
         """Return the slice of x."""
         return self._between(x, self.start, self.stop)
 
@@ -82,7 +83,7 @@ class _Part:
         after = [self._between(x, self.stop, size)] if self.stop < size else []
         return ops.concat([*before, part, *after], self.axis)
 
-    def _between(self, x: Any, start: int, stop: int) -> Any:
+    def _between(self, x: Var, start: int, stop: int) -> Var:
         starts = [start if axis == self.axis else 0 for axis in range(x.type.rank)]
         return ops.slice(x, starts, replace(self, start=start, stop=stop).type(x.type).shape)
 

@@ -10,6 +10,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.optimisers.updates import above_zero, check_ranges, decayed, optimiser, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
@@ -72,7 +73,7 @@ def adadelta(
     """
     check_ranges(learning_rate, weight_decay, epsilon, rho=rho)
 
-    def put(run: Run, v: Any, u: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, v: Var, u: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         gradient = decayed(p, dp, weight_decay)
         v = rho * v + (1 - rho) * ops.square(gradient)
         change = ops.sqrt(above_zero(u, epsilon)) / ops.sqrt(above_zero(v, epsilon)) * gradient
@@ -115,7 +116,7 @@ def adagrad(
             return run.rate(learning_rate, dtype)
         return run.number("step_size", ("adagrad", learning_rate, decay), dtype, slowed)
 
-    def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, v: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         gradient = decayed(p, dp, weight_decay)
         v = v + ops.square(gradient)
         return v, p - scaled(step_size(run, p.dtype), gradient / above_zero(ops.sqrt(v), epsilon))

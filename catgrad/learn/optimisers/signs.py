@@ -11,6 +11,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.optimisers.updates import averaged, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Momentum, Rate
+from catgrad.terms.var import Var
 
 
 @with_settings
@@ -32,7 +33,7 @@ def lion(
     """
     check_ranges(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, m: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         direction = ops.sign(averaged(run, beta1, m, dp))
         moved = shrunk(run, p, learning_rate, weight_decay)
         return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
@@ -72,7 +73,7 @@ def rprop(
             "try 0.5, 1.2",
         )
 
-    def put(run: Run, previous: Any, step_size: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, previous: Any, step_size: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         product, zero = dp * previous, ops.zeros_like(dp)
         shorter = ops.select(product < 0, eta_minus * step_size, step_size)
         step_size = ops.clamp(ops.select(product > 0, eta_plus * step_size, shorter), low, high)

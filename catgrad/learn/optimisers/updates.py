@@ -46,12 +46,12 @@ def optimiser(
     return Optimiser(name, ascend if maximize else put, state)
 
 
-def decayed(p: Any, dp: Any, decay: float) -> Any:
+def decayed(p: Var, dp: Var, decay: float) -> Var:
     """Return the gradient of the loss + decay · |p|² / 2."""
     return dp + decay * p if decay else dp
 
 
-def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
+def shrunk(run: Run, p: Var, rate: Rate, decay: float) -> Any:
     """Return (1 − η λ) p."""
     if not decay:
         return p
@@ -59,7 +59,7 @@ def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
     return scaled(Label("shrinkage")(rest) if isinstance(rest, Var) else rest, p)
 
 
-def averaged(run: Run, beta: Momentum, mean: Any, x: Any, name: str = "beta1") -> Any:
+def averaged(run: Run, beta: Momentum, mean: Any, x: Var, name: str = "beta1") -> Any:
     """Compute β m + (1−β) x, for a number β or a schedule of this name."""
     if not isinstance(beta, Schedule):
         return beta * mean + (1 - beta) * x
@@ -68,7 +68,7 @@ def averaged(run: Run, beta: Momentum, mean: Any, x: Any, name: str = "beta1") -
     return scaled(run.setting(name, beta, x.dtype), mean) + scaled(rest, x)
 
 
-def above_zero(x: Any, epsilon: float) -> Any:
+def above_zero(x: Var, epsilon: float) -> Var:
     """Compute x + ε. Raises: OptionError if ε is rounded to 0 in the dtype, which would cause 0 / 0."""
     if epsilon and not Constant(x.type, epsilon).value:
         raise OptionError(
@@ -77,17 +77,17 @@ def above_zero(x: Any, epsilon: float) -> Any:
     return x + epsilon
 
 
-def at_least(x: Any, bound: float) -> Any:
+def at_least(x: Var, bound: float) -> Var:
     """Compute max(x, bound)."""
     return ops.maximum(x, Constant(x.type, bound)())
 
 
-def at_most(x: Any, bound: Any) -> Any:
+def at_most(x: Var, bound: Any) -> Var:
     """Compute min(x, bound), for a number or a scalar of the term."""
     return ops.minimum(x, Constant(x.type, bound)() if isinstance(bound, float) else bound)
 
 
-def is_first(run: Run, p: Any) -> Any:
+def is_first(run: Run, p: Var) -> Var:
     """Return whether this is the first update, as an array with the shape of p."""
     return ops.broadcast(run.is_first(), p.shape)
 

@@ -217,7 +217,7 @@ def module_task(
     """
     task = partial(
         _task, module, example_inputs, optimizer, loss, scheduler, averaged, train, trainable, targets, name
-    )  # fmt: skip
+    )
     if dynamic is not None:
         return task(dynamic)
     try:
