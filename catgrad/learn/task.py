@@ -152,6 +152,11 @@ class Task(Tabular):
         return (*self.run_numbers, *self._moments)
 
     @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The functions that it has; one that cannot train has `predict` alone."""
+        return tuple(SIGNATURES)
+
+    @property
     def run_numbers(self) -> tuple[Slot, ...]:
         """The scalars of S that all parameters share, such as the number of steps."""
         return tuple(map(slot, self._updated[0]))

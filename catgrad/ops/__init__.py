@@ -33,6 +33,7 @@ from catgrad.ops.norms import *
 from catgrad.ops.pool import *
 from catgrad.ops.power import *
 from catgrad.ops.prefix import *
+from catgrad.ops.quantised import *
 from catgrad.ops.random import *
 from catgrad.ops.reduce import *
 from catgrad.ops.resize import *

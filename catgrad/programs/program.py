@@ -252,8 +252,12 @@ def requirements(function: Function) -> tuple[Requirement, ...]:
     return check.requirements(function.types, function.body)
 
 
-def evaluate(code: Term | Function, *arrays: Any) -> list[Array]:
+def evaluate(
+    code: Term | Function, *arrays: Any, observe: Callable[[int, Array], None] | None = None
+) -> list[Array]:
     """Evaluate a term or a function: the `ref` of its operations, one after the other.
+
+    `observe` is called with the number of each value, and the value.
 
     Raises: ShapeError, DtypeError if the arrays are not of the argument types; as lower, for a term.
     """
@@ -267,6 +271,9 @@ def evaluate(code: Term | Function, *arrays: Any) -> list[Array]:
             )
     _check_sizes(function, sizes)
     values: dict[int, Array] = dict(zip(function.arguments, inputs, strict=True))
+    if observe:
+        for value, array in values.items():
+            observe(value, array)
     with np.errstate(all="ignore"):
         for op, operands, outputs in function.body:
             results = op.substitute(sizes).compute(*(values[value] for value in operands))
@@ -274,6 +281,8 @@ def evaluate(code: Term | Function, *arrays: Any) -> list[Array]:
             for value, result in zip(outputs, results, strict=True):
                 # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
                 values[value] = np.asarray(result, function.types[value].dtype.numpy)
+                if observe:
+                    observe(value, values[value])
     return [values[value] for value in function.results]
 
 

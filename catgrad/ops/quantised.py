@@ -1,0 +1,144 @@
+"""Affine quantisation to int8: x ≈ s · (q - z), with sums of products in int32 and rescaling by integers.
+
+A scale s and a zero point z are numbers, or arrays with one element for each index of `axis`, such as an
+output channel of a weight. Scales are float32, zero points and multipliers int32.
+
+Source: Jacob et al. 2018, Quantization and training of neural networks for efficient
+integer-arithmetic-only inference (arXiv:1712.05877), section 2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import DtypeError, OptionError
+from catgrad.ops.arithmetic import maximum, minimum, round
+from catgrad.ops.bounds import clamp
+from catgrad.ops.cast import cast
+from catgrad.ops.compare import select
+from catgrad.ops.reduce import broadcast
+from catgrad.ops.shape import normalised
+from catgrad.terms.op import floating
+from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.types import Dtype, NdArrayType
+
+__all__ = ["dequantise", "fake_quantise", "quantise", "requantise"]
+
+LEAST, MOST = -128, 127
+"""The limits of int8."""
+
+
+def quantise(x: Any, scale: Any, zero: Any = 0, axis: int | None = None) -> Any:
+    """Quantise to int8: q = clamp(round(x · (1 / s)) + z, -128, 127), rounding ties to even.
+
+    Type:     (f32[S], f32[] or f32[n], i32[] or i32[n]) -> i8[S], for n elements along `axis`
+    Domain:   s > 0 and -128 ≤ z ≤ 127; NaN becomes -128
+    Raises:   DtypeError unless x is floating; OptionError for arrays without an axis
+    Gradient: none, as integers of 8 bits have none
+    Source:   Jacob et al. 2018 (arXiv:1712.05877), equation 1
+    """
+    return cast(_clamped(_levels(x, scale, zero, axis), LEAST, MOST), Dtype.int8)
+
+
+def dequantise(
+    q: Any, scale: Any, zero: Any = 0, axis: int | None = None, dtype: Dtype = Dtype.float32
+) -> Any:
+    """Return the numbers that integers stand for: x = s · (q - z).
+
+    Type:     (i8[S], f32[] or f32[n], i32[] or i32[n]) -> f32[S], for n elements along `axis`
+    Raises:   OptionError for arrays without an axis
+    Gradient: none in q; ds = Σ dy · (q - z)
+    Source:   Jacob et al. 2018 (arXiv:1712.05877), equation 1
+    """
+    return (cast(q, dtype) - _along(q, zero, axis, dtype)) * _along(q, scale, axis, dtype)
+
+
+def requantise(
+    total: Any,
+    multiplier: Any,
+    shift: int,
+    zero: int = 0,
+    low: int = LEAST,
+    high: int = MOST,
+    axis: int | None = None,
+) -> Any:
+    """Rescale sums to int8 by integers alone: q = clamp(⌊(t · m + 2ˢ⁻¹) / 2ˢ⌋ + z, low, high).
+
+    m / 2ˢ is the ratio of the scale of the sums to that of q. Products have 64 bits, and ties are rounded up.
+
+    Type:     (i32[S], i32[] or i32[n]) -> i8[S], for n elements along `axis`; or from i64[S]
+    Domain:   0 ≤ m, and |t · m| < 2⁶²
+    Raises:   DtypeError unless the sums are int32 or int64; OptionError unless 1 ≤ s ≤ 62
+    Gradient: none, as integers of 8 bits have none
+    Source:   Jacob et al. 2018 (arXiv:1712.05877), section 2.2, with one rounding
+    """
+    if total.dtype not in (Dtype.int32, Dtype.int64):
+        raise DtypeError("sums must be int32 or int64", f"they are {total.type}", "cast the factors to int32")
+    if not 1 <= shift <= 62:
+        raise OptionError("the shift must lie between 1 and 62", f"it is {shift}", "choose other scales")
+    scaled = cast(total, Dtype.int64) * _along(total, multiplier, axis, Dtype.int64)
+    return cast(narrowed(scaled + (1 << (shift - 1)), shift, low - zero, high - zero) + zero, Dtype.int8)
+
+
+def fake_quantise(
+    x: Any, scale: Any, zero: Any = 0, axis: int | None = None, low: int = LEAST, high: int = MOST
+) -> Any:
+    """Round as quantisation does: y = s · (clamp(round(x · (1 / s)) + z, low, high) - z).
+
+    Type:     (T[S], T[] or T[n], i32[] or i32[n]) -> T[S] for floating T, for n elements along `axis`
+    Domain:   s > 0 and low ≤ z ≤ high
+    Raises:   DtypeError unless x is floating; OptionError for arrays without an axis, or unless low ≤ high
+    Gradient: dx = dy where the rounded number is within the bounds, else 0 (straight-through)
+    Source:   Jacob et al. 2018 (arXiv:1712.05877), section 3; Bengio et al. 2013 (arXiv:1308.3432)
+    """
+    if low > high:
+        raise OptionError("there must be bounds with low ≤ high", f"they are {low}, {high}", "exchange them")
+    levels = _levels(x, scale, zero, axis)
+    within, offset = _clamped(levels, low, high), _along(x, zero, axis, x.dtype)
+    rounded = (within - offset) * _along(x, scale, axis, x.dtype)
+    # The difference of a number and the nearest level is exact (Sterbenz), so the sum is that level.
+    passed = select(levels == within, x, zeros_like(x))
+    return passed + stop_gradient(rounded - passed)
+
+
+def narrowed(scaled: Any, shift: int, low: int, high: int) -> Any:
+    """Return clamp(⌊x / 2ˢ⌋, low, high) as int32, for x : i64[S]."""
+    shifted = scaled >> shift
+    least, most = (Constant(shifted.type, bound)() for bound in (low, high))
+    return cast(minimum(maximum(shifted, least), most), Dtype.int32)
+
+
+def _levels(x: Any, scale: Any, zero: Any, axis: int | None) -> Any:
+    """Return the numbers of levels, as floats that are not yet clamped."""
+    floating(x.type)
+    inverse = 1 / scale if hasattr(scale, "type") else _inverse(scale, x.dtype)
+    return stop_gradient(round(x * _along(x, inverse, axis, x.dtype)) + _along(x, zero, axis, x.dtype))
+
+
+def _inverse(scale: float, dtype: Dtype) -> float:
+    """Return 1 / s, rounded to the dtype as the division of two such numbers is."""
+    kind = dtype.numpy.type
+    return float(np.divide(kind(1), kind(scale)))
+
+
+def _clamped(levels: Any, low: int, high: int) -> Any:
+    return clamp(levels, float(low), float(high))
+
+
+def _along(x: Any, value: Any, axis: int | None, dtype: Dtype) -> Any:
+    """Return a number, or one for each index of an axis, in the shape of x."""
+    if not hasattr(value, "type"):
+        return Constant(NdArrayType(x.shape, dtype), value)()
+    value = cast(value, dtype)
+    if value.type.rank == 0:
+        return broadcast(value, x.shape)
+    if axis is None or value.type.rank != 1:
+        raise OptionError(
+            "scales, zero points and multipliers must be numbers, or have one axis, which `axis` names",
+            f"one is {value.type}, and axis is {axis}",
+            "pass the axis of the channels",
+        )
+    (place,) = normalised(axis, x.type.rank)
+    return broadcast(value, x.shape, [other for other in range(x.type.rank) if other != place])

@@ -1,0 +1,67 @@
+"""Affine maps from int8 to numbers, chosen by extrema, and fixed-point multipliers of 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from catgrad.types import Array
+
+LEAST, MOST = -128, 127
+"""The limits of int8."""
+
+LEVELS = MOST - LEAST + 1
+"""The number of levels."""
+
+MAX_SHIFT_BITS = 54
+"""The greatest shift, with which zero points fit into 64 bits beside a product."""
+
+
+class Affine(NamedTuple):
+    """The map x = s · (q - z) from int8; the scale is a number of float32."""
+
+    scale: float
+    zero: int
+
+    def quantise(self, x: Array) -> Array:
+        """Return the nearest levels, ties to even."""
+        levels = np.rint(np.nan_to_num(x.astype(np.float64) / self.scale)) + self.zero
+        return np.clip(levels, LEAST, MOST).astype(np.int8)
+
+    def dequantise(self, q: Array) -> Array:
+        """Return the numbers that levels stand for."""
+        return (q.astype(np.float64) - self.zero) * self.scale
+
+
+def affine_of(low: float, high: float) -> Affine:
+    """Return the map whose levels cover an interval and 0, which is a level itself."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = rounded((high - low) / (MOST - LEAST))
+    return Affine(scale, int(np.clip(np.rint(LEAST - low / scale), LEAST, MOST)))
+
+
+def symmetric(weights: Array, axes: Sequence[int]) -> tuple[Array, Array]:
+    """Quantise weights to -127 … 127 with one scale for each index of the axes that are not in `axes`.
+
+    Return the levels, and the scales as float64, with `axes` of size 1.
+    """
+    greatest = np.max(np.abs(weights), axis=tuple(axes), keepdims=True, initial=0).astype(np.float64)
+    scales = np.where(greatest > 0, greatest, 1) / MOST
+    return np.rint(weights / scales).astype(np.int8), scales
+
+
+def fixed_point(factors: Sequence[Array]) -> tuple[list[Array], int]:
+    """Return multipliers m of 31 bits and one shift s such that m / 2ˢ are the factors."""
+    greatest = max(float(np.max(np.abs(factor), initial=0)) for factor in factors)
+    _, exponent = np.frexp(greatest)
+    shift = int(np.clip(31 - exponent, 1, MAX_SHIFT_BITS)) if greatest > 0 else 31
+    # A factor just below a power of two may round up to it.
+    return [np.minimum(np.rint(f * 2.0**shift), 2**31 - 1).astype(np.int32) for f in factors], shift
+
+
+def rounded(number: float) -> float:
+    """Round a scale to float32; that of an interval without numbers is 1."""
+    scale = float(np.float32(number))
+    return scale if 0 < scale < np.inf else 1.0

@@ -1,0 +1,76 @@
+"""Calibration: the extrema of each value of a function on batches of data, by the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import OptionError
+from catgrad.programs.program import Function, evaluate
+from catgrad.types import Array, as_numpy
+
+
+@dataclass(frozen=True)
+class Extrema:
+    """The observer of values: the least and the greatest number of each, over all batches.
+
+    With a `percentile` below 100, this part of the numbers of a batch lies between its two. With `momentum`,
+    averages over batches move towards those of each by it, as in PyTorch's MovingAverageMinMaxObserver.
+
+    Raises: OptionError unless 50 < percentile ≤ 100 and 0 < momentum ≤ 1
+    """
+
+    percentile: float = 100.0
+    momentum: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (50 < self.percentile <= 100 and 0 < (1 if self.momentum is None else self.momentum) <= 1):
+            raise OptionError(
+                "percentile must be above 50 and at most 100, and momentum above 0 and at most 1",
+                f"they are {self.percentile} and {self.momentum}",
+                "leave them out for the extrema of all numbers",
+            )
+
+    def of(self, array: Array) -> tuple[float, float]:
+        """Return the two numbers of one batch."""
+        finite = array[np.isfinite(array)]
+        if not finite.size:
+            return 0.0, 0.0
+        if self.percentile == 100:
+            return float(finite.min()), float(finite.max())
+        low, high = np.percentile(finite, (100 - self.percentile, self.percentile))
+        return float(low), float(high)
+
+    def joined(self, old: tuple[float, float], new: tuple[float, float]) -> tuple[float, float]:
+        """Return the two numbers of several batches."""
+        if self.momentum is None:
+            return min(old[0], new[0]), max(old[1], new[1])
+        low, high = (a + self.momentum * (b - a) for a, b in zip(old, new, strict=True))
+        return low, high
+
+
+def calibrate(
+    function: Function, arrays: Iterable[Array], batches: Iterable[Any], observer: Extrema
+) -> Mapping[int, tuple[float, float]]:
+    """Return the extrema of each floating-point value, where `arrays` are the tables of the function.
+
+    Raises: OptionError if there are no batches; ShapeError, DtypeError if one does not fit the model
+    """
+    tables, found = list(arrays), dict[int, tuple[float, float]]()
+
+    def observe(value: int, array: Array) -> None:
+        if function.types[value].dtype.is_floating:
+            new = observer.of(np.asarray(array, np.float32))
+            found[value] = observer.joined(found[value], new) if value in found else new
+
+    for batch in batches:
+        inputs = batch if isinstance(batch, (tuple, list)) else (batch,)
+        evaluate(function, *tables, *map(as_numpy, inputs), observe=observe)
+    if not found:
+        raise OptionError(
+            "there must be batches of inputs to calibrate with", "there are none", "pass some of the data"
+        )
+    return found

@@ -1,0 +1,148 @@
+"""Quantise a trained task: calibrate its evaluation on data, and map it to integers of 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catgrad.errors import OptionError
+from catgrad.initialisers import Stored
+from catgrad.learn.functions import opened_term
+from catgrad.learn.task import Task
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function, lower
+from catgrad.quantisation.affine import Affine, affine_of
+from catgrad.quantisation.calibrate import Extrema, calibrate
+from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.values import Eight, Known, Plain, Value
+from catgrad.terms.build import build
+from catgrad.terms.dead_code import eliminate_dead_code, selected
+from catgrad.terms.state import Parameter, Slot
+from catgrad.types import Array, Dtype, NdArrayType, as_numpy
+
+
+@dataclass(frozen=True, repr=False)
+class Quantised(Task):
+    """A task whose model computes in int8; its weights, biases and tables are buffers.
+
+    `input_scales` and `output_scales` have the scale and the zero point of each input and output that is
+    int8, and None for others. What is kept in float32 trains as that of any task.
+
+    Raises: OptionError from terms of training if no parameter is kept; as Task
+    """
+
+    input_scales: tuple[Affine | None, ...] = ()
+    output_scales: tuple[Affine | None, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """All functions if some parameters are kept, else `predict`."""
+        return super().kinds if self.parameters else (Kind.PREDICT,)
+
+
+def quantise(
+    task: Task,
+    arrays: Any,
+    data: Iterable[Any],
+    *,
+    keep: Sequence[str] = (),
+    inputs: Dtype = Dtype.float32,
+    outputs: Dtype = Dtype.float32,
+    observer: Extrema | None = None,
+) -> Quantised:
+    """Map the evaluation of a trained task to int8: x ≈ s · (q - z), with sums in int32.
+
+    `arrays` is a learner with the trained arrays, or these by name, and `data` are batches of inputs, over
+    which the `observer` finds the extrema of each array. Layers whose names begin with one of `keep` remain
+    in float32 and train, and so does all that follows them, without parameters. Floating-point inputs and
+    outputs are float32, or int8 of the scales that the result has.
+
+    Raises: OptionError if a name in `keep` is that of no parameter, or a dtype is neither; UnknownName if an
+            array is missing; as `evaluate` for data that do not fit
+    Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
+    """
+    for dtype in (inputs, outputs):
+        if dtype not in (Dtype.float32, Dtype.int8):
+            raise OptionError(
+                "inputs and outputs must be Dtype.float32 or Dtype.int8", f"one is {dtype}", "choose one"
+            )
+    opened = opened_term(task.model if task.inference is None else task.inference)
+    slots = (*opened.numbers, *opened.buffers, *opened.parameters)
+    term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
+    function = lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))])
+    named = _named(arrays, slots)
+    extrema = calibrate(function, [named[s.name] for s in slots], data, observer or Extrema())
+    kept = _kept(opened.parameters, keep)
+    first = [
+        affine_of(*extrema[w]) if _is_narrow(t, inputs) else None for w, t in _arguments(function, slots)
+    ]
+    scales: list[Affine | None] = []
+
+    def model(*x: Any) -> list[Any]:
+        quantiser = Quantiser(function, extrema, [s.name for s in slots if s.name in kept])
+        given = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, first, strict=True)]
+        results = quantiser.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *given])
+        eights = [quantiser.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
+        scales[:] = [None if eight is None else eight.affine for eight in eights]
+        return [quantiser.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
+
+    types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, first, strict=True)]
+    return Quantised(
+        build(model, types), task.optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
+        notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales)),
+        input_scales=tuple(first), output_scales=tuple(scales),
+    )  # fmt: skip
+
+
+def _arguments(function: Function, slots: Sequence[Slot]) -> list[tuple[int, NdArrayType]]:
+    return [(wire, function.types[wire]) for wire in function.arguments[len(slots) :]]
+
+
+def _is_narrow(type: NdArrayType, dtype: Dtype) -> bool:
+    """Tell whether an input or output becomes int8."""
+    return dtype is Dtype.int8 and type.dtype is Dtype.float32
+
+
+def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
+    """Return the arrays of a learner, or of a mapping, that the model reads. Raises: OptionError."""
+    tables = [arrays] if isinstance(arrays, Mapping) else [arrays.buffers, arrays.parameters]
+    named = {name: array for table in tables for name, array in table.items()}
+    for slot in slots:
+        if slot.name not in named:
+            raise OptionError(
+                "there must be an array for each parameter and buffer of the model",
+                f"there is none for {slot.name}",
+                "pass the learner that trained it, or all arrays by name",
+            )
+    return {s.name: as_numpy(named[s.name]).astype(s.type.dtype.numpy).reshape(s.type.shape) for s in slots}
+
+
+def _kept(parameters: Sequence[Slot], keep: Sequence[str]) -> set[str]:
+    """Return the names of parameters that begin with one in `keep`. Raises: OptionError."""
+    names = {p.name for p in parameters}
+    found = {k: {n for n in names if n == k or n.startswith(f"{k}.")} for k in keep}
+    for prefix, those in found.items():
+        if not those:
+            raise OptionError(
+                "what is kept must be a parameter, or a layer that has some",
+                f"{prefix!r} is none of {', '.join(sorted(names)) or 'no parameters'}",
+                "choose dotted names of the model",
+            )
+    return set[str]().union(*found.values())
+
+
+def _value(slot: Slot, array: Array, is_kept: bool) -> Value:
+    """Return an array of the model: known numbers, or a parameter that trains."""
+    if not is_kept:
+        return Known(array, slot.name)
+    return Plain(Parameter(slot.name, slot.type, Stored(array), slot.outputs_first)(), trains=True)
+
+
+def _notes(name: str, scales: Sequence[Affine | None]) -> list[str]:
+    """Describe the scales of inputs or outputs for the readers of what is emitted."""
+    return [
+        f"{name if len(scales) == 1 else f'{name}{k}'} is int8: q stands for {a.scale!r} · (q - {a.zero})."
+        for k, a in enumerate(scales)
+        if a is not None
+    ]

@@ -1,0 +1,278 @@
+"""Images of operations on int8 arrays: products, sums, pooling, data movement.
+
+A rule returns None where there is no such image, and the operation then stays one on floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catgrad import ops
+from catgrad.ops.activations import Relu
+from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
+from catgrad.ops.bounds import Clamp
+from catgrad.ops.contract import Contract
+from catgrad.ops.conv import Conv
+from catgrad.ops.extrema import Max
+from catgrad.ops.gather import Gather
+from catgrad.ops.pool import AvgPool, MaxPool
+from catgrad.ops.reduce import Mean, Sum
+from catgrad.ops.slices import Concat, Pad, Split
+from catgrad.ops.window import Window
+from catgrad.quantisation.affine import LEAST, Affine, affine_of, rounded
+from catgrad.quantisation.values import Eight, Known, Map, Summand, Sums, Value
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
+from catgrad.types import Array, Dtype
+
+if TYPE_CHECKING:
+    from catgrad.quantisation.functor import Quantiser
+
+Image = Value | list[Value] | None
+Rule = Callable[..., Image]
+
+MAX_SUMMED = 2**31 // 128**2
+"""The number of products of two levels whose sum is within int32."""
+
+
+def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
+    """Σ x · w is a sum of products in int32, with a scale for each index of w that is not summed."""
+    if isinstance(q.values[x], Known):
+        op, x, y = Contract(op.right, op.left, op.out), y, x
+    if not q.can_round(x) or not isinstance(q.values[y], (Known, Eight, Map, Sums)):
+        return None
+    sizes = dict(zip(op.left, q.function.types[x].shape, strict=True))
+    summed = [sizes[label] for label in op.left if label not in op.out]
+    if not all(isinstance(size, int) for size in summed) or prod(summed) > MAX_SUMMED:
+        return None
+    if not isinstance(q.values[y], Known):
+        return _product(q, op, x, y)
+    axes = tuple(axis for axis, label in enumerate(op.right) if label not in op.out)
+    weights = q.weights(y, axes)
+    if weights is None:
+        return None
+    w, levels, scales = weights
+    left = q.eight(x)
+    kept = [label for label in op.right if label in op.out]
+    order = sorted(range(len(kept)), key=lambda k: op.out.index(kept[k]))
+    others = [k for k, label in enumerate(op.out) if label not in kept]
+
+    def placed(array: Array) -> Array:
+        return np.expand_dims(np.squeeze(array, axes).transpose(order), others)
+
+    centre = left.affine.zero * levels.astype(np.int64).sum(axes, keepdims=True)
+    total = op(ops.cast(left.q, Dtype.int32), ops.cast(w, Dtype.int32))
+    return _sums(total, placed(scales) * left.affine.scale, placed(centre))
+
+
+def _product(q: Quantiser, op: Op, x: int, y: int) -> Sums:
+    """Multiply two int8 arrays, with both zero points subtracted."""
+    left, right = q.eight(x), q.eight(y)
+    total = op(_centred(left), _centred(right))
+    return _scaled(total, left.affine.scale * right.affine.scale)
+
+
+def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
+    """Convolve in int32, where the image is padded with its zero point, and each output has a scale."""
+    rank, sizes = q.function.types[w].rank, q.function.types[w].shape
+    weights = q.weights(w, tuple(range(1, rank))) if q.can_round(x) else None
+    if weights is None or prod(weights[1].shape[1:]) > MAX_SUMMED:
+        return None
+    kernel, levels, scales = weights
+    image = q.eight(x)
+    whole = replace(op, padding=(0,) * len(op.padding))
+    margins = [(0, 0), (0, 0), *((p, p) for p in op.padding)]
+    padded = _fenced(image.q, margins, image.affine.zero)
+    total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(kernel, Dtype.int32))
+    shape = (1, sizes[0], *(1,) * (rank - 2))
+    centre = image.affine.zero * levels.astype(np.int64).sum(tuple(range(1, rank)))
+    return _sums(total, scales.reshape(shape) * image.affine.scale, centre.reshape(shape))
+
+
+def add(q: Quantiser, op: Add | Subtract, x: int, y: int) -> Image:
+    """Add two arrays, each with a multiplier, or numbers of each channel."""
+    sign = -1.0 if isinstance(op, Subtract) else 1.0
+    if q.is_integral(x) and q.is_integral(y):
+        if _have_one_source(q, x, y):
+            return None
+        left, right = _light(q, x), _light(q, y).scaled(sign)
+        return Sums((*left.summands, *right.summands), left.offset + right.offset)
+    if isinstance(q.values[x], Known):
+        known = _channels(q, y, x)
+        return None if known is None else q.sums(y).scaled(sign).shifted(known)
+    known = _channels(q, x, y)
+    return None if known is None else q.sums(x).shifted(sign * known)
+
+
+def multiply(q: Quantiser, op: Op, x: int, y: int) -> Image:
+    """Multiply two arrays in int32, or by numbers of each channel."""
+    if q.is_integral(x) and q.is_integral(y):
+        return None if _have_one_source(q, x, y) else _product(q, op, x, y)
+    if isinstance(q.values[x], Known):
+        x, y = y, x
+    known = _channels(q, x, y)
+    return None if known is None else q.sums(x).scaled(known)
+
+
+def divide(q: Quantiser, op: Op, x: int, y: int) -> Image:
+    """Divide by numbers of each channel."""
+    known = _channels(q, x, y)
+    return None if known is None or not np.all(known) else q.sums(x).scaled(1 / known)
+
+
+def negate(q: Quantiser, op: Op, x: int) -> Image:
+    """Negate the factors of a sum."""
+    return q.sums(x).scaled(-1.0) if isinstance(q.values[x], Sums) else None
+
+
+def relu(q: Quantiser, op: Op, x: int) -> Image:
+    """Bound a sum below, which its rounding does at no cost."""
+    value = q.values[x]
+    return value.clamped(0.0, inf) if isinstance(value, Sums) else None
+
+
+def clamp(q: Quantiser, op: Clamp, x: int) -> Image:
+    """Bound a sum."""
+    value = q.values[x]
+    low, high = (-inf if op.low is None else op.low), (inf if op.high is None else op.high)
+    return value.clamped(low, high) if isinstance(value, Sums) else None
+
+
+def mean(q: Quantiser, op: Mean | Sum, x: int) -> Image:
+    """Sum in int32; the factor of a mean has the number of elements."""
+    count = prod(op.shape[axis] for axis in op.axes)
+    if not (q.is_integral(x) and isinstance(count, int) and 0 < count < 2**23):
+        return None
+    image = q.eight(x)
+    total = Sum(op.shape, op.axes)(ops.cast(image.q, Dtype.int32))
+    divisor = count if isinstance(op, Mean) else 1
+    return _scaled(total, image.affine.scale / divisor, count * image.affine.zero)
+
+
+def avg_pool(q: Quantiser, op: AvgPool, x: int) -> Image:
+    """Sum windows in int32; the factor has the number of elements, which may differ at the margins."""
+    if not q.can_round(x):
+        return None
+    image = q.eight(x)
+    total = ops.sum(op.windows(ops.pad(_centred(image), op.margins)), -1)
+    if op.counts_padding or not any(op.padding):
+        return _scaled(total, image.affine.scale / prod(op.sizes))
+    sizes = q.function.types[x].shape[2:]
+    counts = op.windows_ref(np.pad(np.ones((1, 1, *sizes)), op.margins)).sum(-1)
+    return _sums(total, image.affine.scale / counts, np.zeros((1,) * total.type.rank, np.int64))
+
+
+def max_pool(q: Quantiser, op: MaxPool, x: int) -> Image:
+    """Take the greatest level of each window; levels keep their scale."""
+    if not q.can_round(x):
+        return None
+    image = q.eight(x)
+    windows = op.windows(_fenced(image.q, op.margins, LEAST))
+    greatest = ops.max(ops.cast(windows, Dtype.int32))
+    return Eight(ops.cast(greatest, Dtype.int8), image.affine)
+
+
+def greatest(q: Quantiser, op: Max, x: int) -> Image:
+    """Take the greatest level along an axis."""
+    if not q.is_integral(x):
+        return None
+    image = q.eight(x)
+    return Eight(ops.cast(op(ops.cast(image.q, Dtype.int32)), Dtype.int8), image.affine)
+
+
+def moved(q: Quantiser, op: Op, x: int) -> Image:
+    """Move elements of 8 bits as those of 32."""
+    if not q.is_integral(x):
+        return None
+    image = q.eight(x)
+    return [Eight(y, image.affine) for y in op.apply(image.q)]
+
+
+def pad(q: Quantiser, op: Pad, x: int) -> Image:
+    """Pad with the zero point, which stands for 0."""
+    if not q.is_integral(x):
+        return None
+    image = q.eight(x)
+    return Eight(_fenced(image.q, op.margins, image.affine.zero), image.affine)
+
+
+def gather(q: Quantiser, op: Gather, x: int, index: int) -> Image:
+    """Read rows of 8 bits, of an array or of a known table."""
+    if isinstance(q.values[x], Known):
+        weights = q.weights(x, tuple(range(q.function.types[x].rank)))
+        if weights is None:
+            return None
+        w, _, scales = weights
+        return Eight(op(w, q.real(index)), Affine(rounded(float(scales.item())), 0))
+    if not q.is_integral(x):
+        return None
+    image = q.eight(x)
+    return Eight(op(image.q, q.real(index)), image.affine)
+
+
+def concat(q: Quantiser, op: Concat, *x: int) -> Image:
+    """Join arrays, each rounded to one scale."""
+    if not (any(map(q.is_integral, x)) and all(map(q.can_round, x))):
+        return None
+    lows, highs = zip(*(q.extrema[wire] for wire in x), strict=True)
+    affine = affine_of(min(lows), max(highs))
+    return Eight(op(*(q.rounded(wire, affine).q for wire in x)), affine)
+
+
+RULES: dict[type[Op], Rule] = {
+    Add: add, AvgPool: avg_pool, Clamp: clamp, Concat: concat, Contract: contract, Conv: conv,
+    Divide: divide, Gather: gather, Max: greatest, MaxPool: max_pool, Mean: mean, Multiply: multiply,
+    Negate: negate, Pad: pad, Relu: relu, Split: moved, Subtract: add, Sum: mean, Window: moved,
+}  # fmt: skip
+
+
+def _sums(total: Any, factor: Array, centre: Array) -> Sums:
+    return Sums((Summand(total, factor, centre),), np.zeros((1,) * total.type.rank))
+
+
+def _scaled(total: Any, factor: float, centre: int = 0) -> Sums:
+    axes = (1,) * total.type.rank
+    return _sums(total, np.full(axes, factor), np.full(axes, centre, np.int64))
+
+
+def _centred(x: Eight) -> Any:
+    """Return q - z in int32."""
+    wide = ops.cast(x.q, Dtype.int32)
+    return wide - x.affine.zero if x.affine.zero else wide
+
+
+def _fenced(x: Any, margins: Sequence[tuple[Any, Any]], level: int) -> Any:
+    """Pad with a level."""
+    for axis, pair in enumerate(margins):
+        shapes = ((*x.shape[:axis], width, *x.shape[axis + 1 :]) for width in pair)
+        before, after = ([Constant(x.type.with_shape(s), level)()] if s[axis] != 0 else [] for s in shapes)
+        x = ops.concat([*before, x, *after], axis)
+    return x
+
+
+def _have_one_source(q: Quantiser, x: int, y: int) -> bool:
+    """Tell whether two arrays are functions of one, so that both together are a table."""
+    first, second = (v.source if isinstance(v, Map) else v for v in (q.values[x], q.values[y]))
+    return isinstance(first, Eight) and isinstance(second, Eight) and first.q is second.q
+
+
+def _light(q: Quantiser, x: int) -> Sums:
+    """Return a sum of int8 arrays: no product in int32 is stored for another sum."""
+    value = q.values[x]
+    if isinstance(value, Sums) and len(value.summands) == 1:
+        q.values[x] = q.eight(x)
+    return q.sums(x)
+
+
+def _channels(q: Quantiser, x: int, y: int) -> Array | None:
+    """Return the known numbers y beside an int8 array x; None where both are a table."""
+    value, known = q.values[x], q.values[y]
+    if not q.is_integral(x) or not isinstance(known, Known):
+        return None
+    is_sum = isinstance(value, Sums) and not value.is_bounded
+    return None if known.is_uniform and not is_sum else known.array.astype(np.float64)

@@ -1,0 +1,98 @@
+"""Values of a quantised term: known numbers, int8 arrays, functions of one, integer sums, floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from catgrad.quantisation.affine import LEAST, MOST, Affine
+from catgrad.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Numbers, with size 1 along axes where all are equal, and the parameter that they are from."""
+
+    array: Array
+    name: str = ""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Tell whether it is one number, everywhere."""
+        return self.array.size == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Eight:
+    """An int8 array that stands for s · (q - z)."""
+
+    q: Any
+    affine: Affine
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A function of each element of an int8 array, by its values at the 256 levels."""
+
+    source: Eight
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Summand:
+    """The numbers factor · (total - centre), for an int32 array; the others broadcast to its shape."""
+
+    total: Any
+    factor: Array
+    centre: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The numbers clamp(Σ summands + offset, low, high), which are rounded to int8 when they are read.
+
+    Affine functions of each channel, such as batch norm in evaluation, change factors and offset only.
+    """
+
+    summands: tuple[Summand, ...]
+    offset: Array
+    low: float = -inf
+    high: float = inf
+
+    @property
+    def is_bounded(self) -> bool:
+        """Tell whether an affine function of it is none of the sum."""
+        return self.low > -inf or self.high < inf
+
+    def scaled(self, factor: Array | float) -> Sums:
+        """Multiply by numbers of each channel."""
+        summands = (replace(s, factor=s.factor * factor) for s in self.summands)
+        return Sums(tuple(summands), self.offset * factor)
+
+    def shifted(self, offset: Array) -> Sums:
+        """Add numbers of each channel."""
+        return Sums(self.summands, self.offset + offset)
+
+    def clamped(self, low: float, high: float) -> Sums:
+        """Clamp to another interval."""
+        low = min(max(self.low, low), high)
+        return replace(self, low=low, high=max(min(self.high, high), low))
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """An array that is no int8; `trains` if it depends on a parameter that is trained."""
+
+    var: Any
+    trains: bool = False
+
+
+Value = Known | Eight | Map | Sums | Plain
+
+
+def levels() -> Array:
+    """Return all numbers of int8."""
+    return np.arange(LEAST, MOST + 1, dtype=np.int8)
