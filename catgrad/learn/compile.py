@@ -104,6 +104,8 @@ def _emitted(
             changed = select_terms(terms, functions)
         else:
             kinds, variants = select(backend, fitted, functions, default)
+            if isinstance(fitted, Task):
+                fitted.require(kinds)
             changed = terms.only(kinds) if fitted is given else terms_of(fitted, kinds)
         program = lowered(changed, backend.has, rolls)
         return backend.emit(replace(program, digest=terms.digest, variants=variants))

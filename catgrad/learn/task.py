@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
+from catgrad.errors import OptionError
 from catgrad.functors import (
     Reverse,
     evaluation,
@@ -155,6 +156,16 @@ class Task(Tabular):
     def kinds(self) -> tuple[Kind, ...]:
         """The functions that it has; one that cannot train has `predict` alone."""
         return tuple(SIGNATURES)
+
+    def require(self, kinds: Iterable[Kind]) -> None:
+        """Raise OptionError unless it has these functions."""
+        for kind in kinds:
+            if kind not in self.kinds:
+                raise OptionError(
+                    f"a task that has {kind} must train, and so have parameters",
+                    f"{self.name} has none",
+                    'emit functions=("predict",), or quantise it with keep=(its last layer,)',
+                )
 
     @property
     def run_numbers(self) -> tuple[Slot, ...]:

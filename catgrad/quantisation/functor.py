@@ -122,6 +122,11 @@ class Quantiser:
         eight = self.eight(wire)
         return Map(eight, eight.affine.dequantise(levels()).astype(np.float32))
 
+    def layer(self, wire: int) -> str:
+        """Return the dotted name of the layer that known numbers are of."""
+        value = self.values[wire]
+        return value.layer if isinstance(value, Known) else ""
+
     def is_integral(self, wire: int) -> bool:
         """Tell whether a value is, or will be, an int8 array."""
         return isinstance(self.values[wire], (Eight, Map, Sums))
@@ -137,8 +142,8 @@ class Quantiser:
             return value
         if wire not in self._rounded:
             made = self.rounded(wire, affine_of(*self.extrema[wire]))
-            name = self.labels.get(wire)
-            self._rounded[wire] = Eight(Label(name)(made.q), made.affine) if name else made
+            name = self.labels.get(wire, ".levels")
+            self._rounded[wire] = Eight(Label(name)(made.q), made.affine)
         return self._rounded[wire]
 
     def rounded(self, wire: int, affine: Affine) -> Eight:
@@ -161,12 +166,12 @@ class Quantiser:
         multipliers, shift = fixed_point(factors)
         offset = np.rint((sums.offset / affine.scale + affine.zero) * 2.0**shift)
         bias = np.clip(offset, -(2.0**62), 2.0**62).astype(np.int64) + (1 << (shift - 1))
-        products = []
+        products, layer = [], sums.layer and f"{sums.layer}."
         for summand, m in zip(sums.summands, multipliers, strict=True):
             bias = bias - summand.centre * m.astype(np.int64)
             wide = ops.cast(summand.total, Dtype.int64)
-            products.append(wide * ops.cast(self.spread(m, shape, "multiplier"), Dtype.int64))
-        scaled = self.spread(bias, shape, "bias")
+            products.append(wide * ops.cast(self.spread(m, shape, f"{layer}multiplier"), Dtype.int64))
+        scaled = self.spread(bias, shape, f"{layer}bias")
         for product in products:
             scaled = product + scaled
         low, high = affine.quantise(np.array([sums.low, sums.high]))

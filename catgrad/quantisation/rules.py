@@ -67,7 +67,7 @@ def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
 
     centre = left.affine.zero * levels.astype(np.int64).sum(axes, keepdims=True)
     total = op(ops.cast(left.q, Dtype.int32), ops.cast(w, Dtype.int32))
-    return _sums(total, placed(scales) * left.affine.scale, placed(centre))
+    return _sums(total, placed(scales) * left.affine.scale, placed(centre), q.layer(y))
 
 
 def _product(q: Quantiser, op: Op, x: int, y: int) -> Sums:
@@ -91,7 +91,7 @@ def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
     total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(kernel, Dtype.int32))
     shape = (1, sizes[0], *(1,) * (rank - 2))
     centre = image.affine.zero * levels.astype(np.int64).sum(tuple(range(1, rank)))
-    return _sums(total, scales.reshape(shape) * image.affine.scale, centre.reshape(shape))
+    return _sums(total, scales.reshape(shape) * image.affine.scale, centre.reshape(shape), q.layer(w))
 
 
 def add(q: Quantiser, op: Add | Subtract, x: int, y: int) -> Image:
@@ -231,8 +231,8 @@ RULES: dict[type[Op], Rule] = {
 }  # fmt: skip
 
 
-def _sums(total: Any, factor: Array, centre: Array) -> Sums:
-    return Sums((Summand(total, factor, centre),), np.zeros((1,) * total.type.rank))
+def _sums(total: Any, factor: Array, centre: Array, layer: str = "") -> Sums:
+    return Sums((Summand(total, factor, centre),), np.zeros((1,) * total.type.rank), layer=layer)
 
 
 def _scaled(total: Any, factor: float, centre: int = 0) -> Sums:

@@ -20,6 +20,11 @@ class Known:
     name: str = ""
 
     @property
+    def layer(self) -> str:
+        """The dotted name of the layer that has the parameter."""
+        return self.name.rpartition(".")[0]
+
+    @property
     def is_uniform(self) -> bool:
         """Tell whether it is one number, everywhere."""
         return self.array.size == 1
@@ -55,12 +60,14 @@ class Sums:
     """The numbers clamp(Σ summands + offset, low, high), which are rounded to int8 when they are read.
 
     Affine functions of each channel, such as batch norm in evaluation, change factors and offset only.
+    `layer` is the dotted name of the layer whose weights are summed.
     """
 
     summands: tuple[Summand, ...]
     offset: Array
     low: float = -inf
     high: float = inf
+    layer: str = ""
 
     @property
     def is_bounded(self) -> bool:
@@ -70,11 +77,11 @@ class Sums:
     def scaled(self, factor: Array | float) -> Sums:
         """Multiply by numbers of each channel."""
         summands = (replace(s, factor=s.factor * factor) for s in self.summands)
-        return Sums(tuple(summands), self.offset * factor)
+        return replace(self, summands=tuple(summands), offset=self.offset * factor)
 
     def shifted(self, offset: Array) -> Sums:
         """Add numbers of each channel."""
-        return Sums(self.summands, self.offset + offset)
+        return replace(self, offset=self.offset + offset)
 
     def clamped(self, low: float, high: float) -> Sums:
         """Clamp to another interval."""
