@@ -69,7 +69,7 @@ def requantise(
     m / 2ˢ is the ratio of the scale of the sums to that of q. Products have 64 bits, and ties are rounded up.
 
     Type:     (i32[S], i32[] or i32[n]) -> i8[S], for n elements along `axis`; or from i64[S]
-    Domain:   0 ≤ m, and |t · m| < 2⁶²
+    Domain:   |t · m| < 2⁶², or 2⁵² in JavaScript
     Raises:   DtypeError unless the sums are int32 or int64; OptionError unless 1 ≤ s ≤ 62
     Gradient: none, as integers of 8 bits have none
     Source:   Jacob et al. 2018 (arXiv:1712.05877), section 2.2, with one rounding

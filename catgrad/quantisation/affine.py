@@ -15,8 +15,11 @@ LEAST, MOST = -128, 127
 LEVELS = MOST - LEAST + 1
 """The number of levels."""
 
-MAX_SHIFT_BITS = 54
-"""The greatest shift, with which zero points fit into 64 bits beside a product."""
+MAX_SUM_BITS = 52
+"""The bits of a sum of products with multipliers."""
+
+MAX_SHIFT_BITS = 44
+"""The greatest shift, at which zero points are sums of so many bits."""
 
 
 class Affine(NamedTuple):
@@ -52,11 +55,15 @@ def symmetric(weights: Array, axes: Sequence[int]) -> tuple[Array, Array]:
     return np.rint(weights / scales).astype(np.int8), scales
 
 
-def fixed_point(factors: Sequence[Array]) -> tuple[list[Array], int]:
-    """Return multipliers m of 31 bits and one shift s such that m / 2ˢ are the factors."""
-    greatest = max(float(np.max(np.abs(factor), initial=0)) for factor in factors)
-    _, exponent = np.frexp(greatest)
-    shift = int(np.clip(31 - exponent, 1, MAX_SHIFT_BITS)) if greatest > 0 else 31
+def fixed_point(factors: Sequence[Array], greatest: Array) -> tuple[list[Array], int]:
+    """Return multipliers m of 31 bits and one shift s such that m / 2ˢ are the factors.
+
+    Sums of products with them, of which `greatest` has bounds after the shift, have at most 52 bits. So they
+    are exact where integers of 64 bits are float64, as in JavaScript.
+    """
+    largest = max(float(np.max(np.abs(factor), initial=0)) for factor in factors)
+    bits = max(np.frexp(largest)[1] + MAX_SUM_BITS - 31, np.frexp(float(np.max(greatest)))[1])
+    shift = int(np.clip(MAX_SUM_BITS - bits, 1, MAX_SHIFT_BITS))
     # A factor just below a power of two may round up to it.
     return [np.minimum(np.rint(f * 2.0**shift), 2**31 - 1).astype(np.int32) for f in factors], shift
 

@@ -163,9 +163,10 @@ class Quantiser:
     def _requantised(self, sums: Sums, shape: Any, affine: Affine) -> Eight:
         """Round sums: (Σ t · m + b) / 2ˢ, where b has all zero points, offsets and the half of rounding."""
         factors = [summand.factor / affine.scale for summand in sums.summands]
-        multipliers, shift = fixed_point(factors)
-        offset = np.rint((sums.offset / affine.scale + affine.zero) * 2.0**shift)
-        bias = np.clip(offset, -(2.0**62), 2.0**62).astype(np.int64) + (1 << (shift - 1))
+        offset = sums.offset / affine.scale + affine.zero
+        bounds = (abs(f) * (s.bound + abs(s.centre)) for f, s in zip(factors, sums.summands, strict=True))
+        multipliers, shift = fixed_point(factors, sum(bounds, abs(offset) + 1))
+        bias = np.rint(offset * 2.0**shift).astype(np.int64) + (1 << (shift - 1))
         products, layer = [], sums.layer and f"{sums.layer}."
         for summand, m in zip(sums.summands, multipliers, strict=True):
             bias = bias - summand.centre * m.astype(np.int64)
@@ -184,8 +185,8 @@ class Quantiser:
             return value
         q, (scale, zero) = (eight := self.eight(wire)).q, eight.affine
         axes = (1,) * self.function.types[wire].rank
-        one = Summand(ops.cast(q, Dtype.int32), np.full(axes, scale), np.full(axes, zero, np.int64))
-        return Sums((one,), np.zeros(axes))
+        numbers_of = (np.full(axes, scale), np.full(axes, zero, np.int64), np.full(axes, -LEAST))
+        return Sums((Summand(ops.cast(q, Dtype.int32), *numbers_of),), np.zeros(axes))
 
     def real(self, wire: int) -> Any:
         """Return a value as the variable that it was before."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catgrad import ops
+from catgrad.dims import product
 from catgrad.ops.activations import Relu
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.bounds import Clamp
@@ -24,7 +25,7 @@ from catgrad.ops.pool import AvgPool, MaxPool
 from catgrad.ops.reduce import Mean, Sum
 from catgrad.ops.slices import Concat, Pad, Split
 from catgrad.ops.window import Window
-from catgrad.quantisation.affine import LEAST, Affine, affine_of, rounded
+from catgrad.quantisation.affine import LEAST, LEVELS, Affine, affine_of, rounded
 from catgrad.quantisation.values import Eight, Known, Map, Summand, Sums, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 Image = Value | list[Value] | None
 Rule = Callable[..., Image]
 
-MAX_SUMMED = 2**31 // 128**2
-"""The number of products of two levels whose sum is within int32."""
+MAX_SUMMED = 2**31 // LEVELS**2
+"""The number of products of two differences of levels whose sum is within int32."""
 
 
 def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
@@ -47,11 +48,11 @@ def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
     if not q.can_round(x) or not isinstance(q.values[y], (Known, Eight, Map, Sums)):
         return None
     sizes = dict(zip(op.left, q.function.types[x].shape, strict=True))
-    summed = [sizes[label] for label in op.left if label not in op.out]
-    if not all(isinstance(size, int) for size in summed) or prod(summed) > MAX_SUMMED:
+    count = product(tuple(sizes[label] for label in op.left if label not in op.out))
+    if not isinstance(count, int) or count > MAX_SUMMED:
         return None
     if not isinstance(q.values[y], Known):
-        return _product(q, op, x, y)
+        return _product(q, op, x, y, count)
     axes = tuple(axis for axis, label in enumerate(op.right) if label not in op.out)
     weights = q.weights(y, axes)
     if weights is None:
@@ -65,16 +66,16 @@ def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
     def placed(array: Array) -> Array:
         return np.expand_dims(np.squeeze(array, axes).transpose(order), others)
 
-    centre = left.affine.zero * levels.astype(np.int64).sum(axes, keepdims=True)
     total = op(ops.cast(left.q, Dtype.int32), ops.cast(w, Dtype.int32))
-    return _sums(total, placed(scales) * left.affine.scale, placed(centre), q.layer(y))
+    every, absolute = (placed(a.sum(axes, keepdims=True)) for a in _with_absolute(levels))
+    return _weighed(total, placed(scales), left.affine, every, absolute, q.layer(y))
 
 
-def _product(q: Quantiser, op: Op, x: int, y: int) -> Sums:
+def _product(q: Quantiser, op: Op, x: int, y: int, count: int = 1) -> Sums:
     """Multiply two int8 arrays, with both zero points subtracted."""
     left, right = q.eight(x), q.eight(y)
     total = op(_centred(left), _centred(right))
-    return _scaled(total, left.affine.scale * right.affine.scale)
+    return _scaled(total, left.affine.scale * right.affine.scale, count * LEVELS**2)
 
 
 def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
@@ -90,8 +91,9 @@ def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
     padded = _fenced(image.q, margins, image.affine.zero)
     total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(kernel, Dtype.int32))
     shape = (1, sizes[0], *(1,) * (rank - 2))
-    centre = image.affine.zero * levels.astype(np.int64).sum(tuple(range(1, rank)))
-    return _sums(total, scales.reshape(shape) * image.affine.scale, centre.reshape(shape), q.layer(w))
+    axes = tuple(range(1, rank))
+    every, absolute = (array.sum(axes).reshape(shape) for array in _with_absolute(levels))
+    return _weighed(total, scales.reshape(shape), image.affine, every, absolute, q.layer(w))
 
 
 def add(q: Quantiser, op: Add | Subtract, x: int, y: int) -> Image:
@@ -151,7 +153,7 @@ def mean(q: Quantiser, op: Mean | Sum, x: int) -> Image:
     image = q.eight(x)
     total = Sum(op.shape, op.axes)(ops.cast(image.q, Dtype.int32))
     divisor = count if isinstance(op, Mean) else 1
-    return _scaled(total, image.affine.scale / divisor, count * image.affine.zero)
+    return _scaled(total, image.affine.scale / divisor, count * LEVELS, count * image.affine.zero)
 
 
 def avg_pool(q: Quantiser, op: AvgPool, x: int) -> Image:
@@ -161,10 +163,11 @@ def avg_pool(q: Quantiser, op: AvgPool, x: int) -> Image:
     image = q.eight(x)
     total = ops.sum(op.windows(ops.pad(_centred(image), op.margins)), -1)
     if op.counts_padding or not any(op.padding):
-        return _scaled(total, image.affine.scale / prod(op.sizes))
+        return _scaled(total, image.affine.scale / prod(op.sizes), prod(op.sizes) * LEVELS)
     sizes = q.function.types[x].shape[2:]
     counts = op.windows_ref(np.pad(np.ones((1, 1, *sizes)), op.margins)).sum(-1)
-    return _sums(total, image.affine.scale / counts, np.zeros((1,) * total.type.rank, np.int64))
+    sums = _scaled(total, image.affine.scale, prod(op.sizes) * LEVELS)
+    return sums.scaled(1 / counts)
 
 
 def max_pool(q: Quantiser, op: MaxPool, x: int) -> Image:
@@ -231,13 +234,23 @@ RULES: dict[type[Op], Rule] = {
 }  # fmt: skip
 
 
-def _sums(total: Any, factor: Array, centre: Array, layer: str = "") -> Sums:
-    return Sums((Summand(total, factor, centre),), np.zeros((1,) * total.type.rank), layer=layer)
+def _weighed(total: Any, scales: Array, x: Affine, sums: Array, absolute: Array, layer: str) -> Sums:
+    """Return sums of products with weights, given the sums of weights and of their absolute values."""
+    summand = Summand(total, scales * x.scale, x.zero * sums, -LEAST * absolute)
+    return Sums((summand,), np.zeros((1,) * total.type.rank), layer=layer)
 
 
-def _scaled(total: Any, factor: float, centre: int = 0) -> Sums:
+def _with_absolute(levels: Array) -> tuple[Array, Array]:
+    """Return weights that can be summed, and their absolute values."""
+    wide = levels.astype(np.int64)
+    return wide, np.abs(wide)
+
+
+def _scaled(total: Any, factor: float, bound: int, centre: int = 0) -> Sums:
+    """Return sums that have one factor."""
     axes = (1,) * total.type.rank
-    return _sums(total, np.full(axes, factor), np.full(axes, centre, np.int64))
+    summand = Summand(total, np.full(axes, factor), np.full(axes, centre, np.int64), np.full(axes, bound))
+    return Sums((summand,), np.zeros(axes))
 
 
 def _centred(x: Eight) -> Any:

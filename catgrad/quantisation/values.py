@@ -48,11 +48,15 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class Summand:
-    """The numbers factor · (total - centre), for an int32 array; the others broadcast to its shape."""
+    """The numbers factor · (total - centre), for an int32 array between -bound and bound.
+
+    All but the total broadcast to its shape.
+    """
 
     total: Any
     factor: Array
     centre: Array
+    bound: Array
 
 
 @dataclass(frozen=True, eq=False)
