@@ -98,9 +98,8 @@ def fake_quantise(
     levels = _levels(x, scale, zero, axis)
     within, offset = _clamped(levels, low, high), _along(x, zero, axis, x.dtype)
     rounded = (within - offset) * _along(x, scale, axis, x.dtype)
-    # The difference of a number and the nearest level is exact (Sterbenz), so the sum is that level.
     passed = select(levels == within, x, zeros_like(x))
-    return passed + stop_gradient(rounded - passed)
+    return stop_gradient(rounded) + (passed - stop_gradient(passed))
 
 
 def narrowed(scaled: Any, shift: int, low: int, high: int) -> Any:
