@@ -23,6 +23,7 @@ from catgrad.ops.quantised import narrowed
 from catgrad.ops.reduce import Broadcast
 from catgrad.programs.program import Apply, Function
 from catgrad.quantisation.affine import LEAST, LEVELS, Affine, affine_of, fixed_point, symmetric
+from catgrad.quantisation.clamps import with_clamps
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Value, levels
@@ -44,15 +45,16 @@ class Quantiser:
         self._weights: dict[Any, tuple[Any, Array, Array]] = {}
         self._rounded: dict[int, Eight] = {}
         self._root: dict[int, int] = {}
-        self.readers: Counter[int] = Counter()
         for op, inputs, outputs in function.body:
             if isinstance(op, (Copy, Label)):
                 self._root |= dict.fromkeys(outputs, self.root(inputs[0]))
                 if isinstance(op, Label) and not op.is_relative:
                     self.labels.setdefault(self.root(inputs[0]), op.name)
-            elif not isinstance(op, Discard):
-                self.readers.update(map(self.root, inputs))
-        self.readers.update(map(self.root, function.results))
+        structural = (Copy, Label, Discard)
+        body = [apply for apply in function.body if not isinstance(apply.op, structural)]
+        self.body = with_clamps(body, function.results, self.root)
+        read = (wire for apply in self.body for wire in apply.inputs)
+        self.readers = Counter(map(self.root, (*read, *function.results)))
 
     def root(self, value: int) -> int:
         """Return the value that this one is a copy of."""
@@ -61,9 +63,8 @@ class Quantiser:
     def run(self, arguments: Sequence[Value]) -> list[int]:
         """Compute the image of each operation in turn; return the values of the results."""
         self.values |= zip(self.function.arguments, arguments, strict=True)
-        for apply in self.function.body:
-            if not isinstance(apply.op, (Copy, Label, Discard)):
-                self._apply(apply._replace(inputs=tuple(map(self.root, apply.inputs))))
+        for apply in self.body:
+            self._apply(apply._replace(inputs=tuple(map(self.root, apply.inputs))))
         return [self.root(value) for value in self.function.results]
 
     def _apply(self, apply: Apply) -> None:
@@ -98,21 +99,21 @@ class Quantiser:
 
     def _table(self, op: Op, wires: Sequence[int], types: Sequence[NdArrayType]) -> Map | None:
         """Compute a function of each element of one int8 array at all levels."""
-        if not op.elementwise or types[0].dtype is not Dtype.float32:
+        if not op.elementwise or len(types) != 1:
             return None
         if not all(map(self._is_level_or_number, wires)):
             return None
-        maps = {wire: self._map(wire) for wire in wires if self.is_integral(wire)}
+        maps = {w: self._map(w) for w in wires if not isinstance(self.values[w], Known)}
         if len({id(each.source.q) for each in maps.values()}) != 1:
             return None
         columns = (maps[w].values if w in maps else _number(self.values[w]) for w in wires)
         with np.errstate(all="ignore"):
-            values = np.broadcast_to(np.asarray(op.compute(*columns), np.float32), (LEVELS,))
-        return Map(next(iter(maps.values())).source, values)
+            values = np.asarray(op.compute(*columns), types[0].dtype.numpy)
+        return Map(next(iter(maps.values())).source, np.broadcast_to(values, (LEVELS,)))
 
     def _is_level_or_number(self, wire: int) -> bool:
         value = self.values[wire]
-        return self.is_integral(wire) or (isinstance(value, Known) and value.is_uniform)
+        return isinstance(value, (Eight, Map, Sums)) or (isinstance(value, Known) and value.is_uniform)
 
     def _map(self, wire: int) -> Map:
         """Return a value as a function of the levels of an int8 array, such as the identity."""
@@ -129,11 +130,12 @@ class Quantiser:
 
     def is_integral(self, wire: int) -> bool:
         """Tell whether a value is, or will be, an int8 array."""
-        return isinstance(self.values[wire], (Eight, Map, Sums))
+        is_float = self.function.types[wire].dtype is Dtype.float32
+        return is_float and isinstance(self.values[wire], (Eight, Map, Sums))
 
     def can_round(self, wire: int) -> bool:
         """Tell whether a value is an int8 array, or float32 with extrema."""
-        return self.is_integral(wire) or (self.function.types[wire].dtype is Dtype.float32)
+        return self.function.types[wire].dtype is Dtype.float32
 
     def eight(self, wire: int) -> Eight:
         """Return a value as an int8 array, which is computed once."""
@@ -154,11 +156,14 @@ class Quantiser:
         if isinstance(value, Sums):
             return self._requantised(value, shape, affine)
         if isinstance(value, Map):
-            table = self.stored("table", affine.quantise(value.values))
-            return Eight(ops.take(table, ops.cast(value.source.q, Dtype.int32) - LEAST), affine)
+            return Eight(self._looked_up(value, affine.quantise(value.values)), affine)
         if isinstance(value, Known):
             return Eight(self.spread(affine.quantise(value.array), shape, value.name or "constant"), affine)
         return Eight(ops.quantise(value.var, affine.scale, affine.zero), affine)
+
+    def _looked_up(self, value: Map, table: Array) -> Any:
+        """Read the results at all levels by the level of each element."""
+        return ops.take(self.stored("table", table), ops.cast(value.source.q, Dtype.int32) - LEAST)
 
     def _requantised(self, sums: Sums, shape: Any, affine: Affine) -> Eight:
         """Round sums: (Σ t · m + b) / 2ˢ, where b has all zero points, offsets and the half of rounding."""
@@ -195,6 +200,8 @@ class Quantiser:
             return value.var
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
+        if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
+            return self._looked_up(value, value.values)
         eight = self.eight(wire)
         return ops.dequantise(eight.q, *eight.affine)
 

@@ -29,7 +29,7 @@ class Quantised(Task):
     `input_scales` and `output_scales` have the scale and the zero point of each input and output that is
     int8, and None for others. What is kept in float32 trains as that of any task.
 
-    Raises: OptionError from terms of training if no parameter is kept; as Task
+    If no parameter is kept, it has `predict` alone.
     """
 
     input_scales: tuple[Affine | None, ...] = ()
@@ -58,8 +58,8 @@ def quantise(
     in float32 and train, and so does all that follows them, without parameters. Floating-point inputs and
     outputs are float32, or int8 of the scales that the result has.
 
-    Raises: OptionError if a name in `keep` is that of no parameter, or a dtype is neither; UnknownName if an
-            array is missing; as `evaluate` for data that do not fit
+    Raises: OptionError if a name in `keep` is that of no parameter, a dtype is neither, or an array or all
+            data are missing; as `evaluate` for data that do not fit
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
     """
     for dtype in (inputs, outputs):
@@ -67,6 +67,10 @@ def quantise(
             raise OptionError(
                 "inputs and outputs must be Dtype.float32 or Dtype.int8", f"one is {dtype}", "choose one"
             )
+    if keep and outputs is Dtype.int8:
+        raise OptionError(
+            "outputs that train must be float32", "they are int8", "leave out outputs, or keep no layer"
+        )
     opened = opened_term(task.model if task.inference is None else task.inference)
     slots = (*opened.numbers, *opened.buffers, *opened.parameters)
     term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
