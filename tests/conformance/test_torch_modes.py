@@ -61,6 +61,42 @@ def test_trained_arrays_return_to_the_module(name):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
+class Merged(nn.Module):
+    """A layer that adds its adapter to its weight when evaluation begins, and reads no mode in forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.adapter = nn.Linear(3, 3), nn.Parameter(torch.randn(3, 3))
+        self.is_merged = False
+
+    def train(self, mode=True):
+        self.is_merged = not mode
+        return super().train(mode)
+
+    def forward(self, x):
+        return self.layer(x) if self.is_merged else self.layer(x) + x @ self.adapter
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.Tanh()), 1),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout()), 2),
+        (lambda: ByMode(lambda m, x: m.a(x), lambda m, x: m.b(x)), 2),
+        (Merged, 2),
+    ],
+)
+def test_a_module_that_acts_by_its_mode_is_traced_in_each_and_others_once(make, count, monkeypatch):
+    traced, module, x = [], make(), torch.randn(5, 3)
+    trace = torch.export.export
+    monkeypatch.setattr(torch.export, "export", lambda *a, **b: traced.append(1) or trace(*a, **b))
+    imported = from_torch(module, x, train=True)
+    assert len(traced) == count
+    assert "training" not in vars(nn.Module)
+    found = emit(imported.task(sgd(0.1), mse)).load()().learner().predict(x.numpy())
+    np.testing.assert_allclose(found, module.eval()(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_that_is_always_on_also_drops_in_predictions():
     module = nn.Sequential(nn.Linear(4, 400), Function(lambda x: F.dropout(x, 0.25)), nn.Dropout(0.9))
     x = torch.randn(50, 4)

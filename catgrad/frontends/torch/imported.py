@@ -40,7 +40,7 @@ def from_torch(
     importer = Importer(export, trained)
     model, values, inference = importer.model(), importer.buffers, None
     if train:
-        evaluation = Importer(Export(module, example_inputs, False, dynamic), trained, importer)
+        evaluation = Importer(export.evaluated(), trained, importer)
         inference = evaluation.model()
         values = {**values, **evaluation.buffers}
     aliases = {n: first for n, first in trained.items() if n != first}

@@ -36,7 +36,7 @@ class Importer:
 
     def __init__(self, export: Export, trained: Mapping[str, str], training: Importer | None = None) -> None:
         self.train, self.trained, self.training = export.train, trained, training
-        self.program = export.decomposed()
+        self.program = export.decomposed
         self.axes = export.axes
         self.specs = self.program.graph_signature.input_specs
         self.nodes = {node.name: node for node in self.program.graph.nodes}

@@ -96,7 +96,7 @@ class _Import:
     """The translation of the values of an exported graph."""
 
     def __init__(self, export: Export) -> None:
-        self.program, self.size = export.decomposed(), export.axes.size
+        self.program, self.size = export.decomposed, export.axes.size
         self.assumed = export.assumptions()
         nodes = self.program.graph.nodes
         widened = next((str(node.target) for node in nodes if is_widened(node.meta.get("val"))), "")

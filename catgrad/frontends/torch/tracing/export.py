@@ -14,6 +14,7 @@ from catgrad.errors import ToolError, UnsupportedOp
 from catgrad.frontends.torch.registry import TRANSLATIONS
 from catgrad.frontends.torch.tracing.axes import Axes, Dynamic
 from catgrad.frontends.torch.tracing.decomposition import decomposed
+from catgrad.frontends.torch.tracing.modes import reads_of_mode
 from catgrad.frontends.torch.tracing.own_gradients import Derivative, derived, refused
 from catgrad.frontends.torch.tracing.preconditions import check_module
 from catgrad.frontends.torch.tracing.python_state import restored
@@ -37,11 +38,20 @@ class Export:
                 "PyTorch must be installed to import from it", "it is not", "pip install torch"
             ) from None
         check_module(module, inputs)
-        self._torch, self.module, self.train = torch, module, train
+        self._torch, self.module, self.train, self._dynamic = torch, module, train, dynamic
         self.axes = Axes(dynamic, argument_names(module, len(inputs)), inputs)
         self._assumed: list[tuple[Dim, int]] = []
         self._whole = self._export()
 
+    def evaluated(self) -> Export:
+        """Return the export in evaluation mode: the same graph, unless the module reads its mode."""
+        if self._reads_mode:
+            return Export(self.module, self.axes.inputs, False, self._dynamic)
+        same = copy.copy(self)
+        same.train = False
+        return same
+
+    @functools.cached_property
     def decomposed(self) -> Any:
         """Decompose operations that are not registered, and read the symbolic sizes."""
         with _mode(self.module, self.train), quiet():
@@ -71,8 +81,9 @@ class Export:
         _declare_shapes()
         with _mode(self.module, self.train), restored(self.module), quiet():
             try:
-                with traceable(), refused(self.module):
+                with traceable(), refused(self.module), reads_of_mode(self.module) as reads:
                     program = self._traced()
+                self._reads_mode = bool(reads)
             except Exception as error:
                 raise refusal(error, self.module, self.axes.inputs) from error
             with traceable():
