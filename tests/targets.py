@@ -21,8 +21,11 @@ USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch",
 LONG = ("cuda", "ggml", "javascript", "onnx", "wasm")
 """Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
-TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32, "webgpu": 64}
-"""Cases that share a program, by target: compiling a library is much slower than running it."""
+TOGETHER = {
+    "c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "jax": 32, "numpy": 32, "scratch": 16, "torch": 32,
+    "wasm": 32, "webgpu": 64,
+}  # fmt: skip
+"""Cases that share a program, by target: emitting, compiling or loading one is slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 """Phases without shrinking, for the same reason."""

@@ -1,20 +1,74 @@
-"""The types in comments of emitted Python are those of the values, and every contraction can be printed."""
+"""The types in comments of emitted Python are those of the values, and every contraction can be printed.
+
+Those of single operations are compared by test_targets.
+"""
 
 from __future__ import annotations
 
 import itertools
+import linecache
+import re
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, build, ops
+from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.functors import reverse
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import evaluate
 from catgrad.targets import get_backend
 from catgrad.testing import run_on
-from tests.printed_types import PYTHON, traced
 from tests.targets import on
+
+ASSIGNED = re.compile(r"^ *(\w+(?:, \w+)*) = .*  # (\w+\[.*\])$")
+TYPE = re.compile(r"(\w+)\[([^\]]*)\]")
+NAMES = {str(NdArrayType((), dtype)).removesuffix("[]"): dtype.name for dtype in Dtype}
+"""Names of dtypes by those that comments have."""
+PRINTS_TYPES = ("numpy", "torch", "jax")
+PYTHON = on(*PRINTS_TYPES)
+
+
+def type_of(value):
+    return str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch."), tuple(np.shape(value))
+
+
+class Trace:
+    """Compare what each emitted line has assigned with the types in its comment."""
+
+    def __init__(self, sizes):
+        self.sizes, self.compared, self.wrong, self.before = sizes, 0, [], {}
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith("<catgrad case"):
+            return None
+        line = self.before.pop(id(frame), "")
+        if (match := ASSIGNED.match(line)) and event in ("line", "return"):
+            names = [name for name in match[1].split(", ") if not callable(frame.f_locals[name])]
+            for name, (dtype, shape) in zip(names, TYPE.findall(match[2]), strict=True):
+                wanted = NAMES[dtype], tuple(map(self.size, filter(None, shape.split(","))))
+                self.compared += 1
+                if (found := type_of(frame.f_locals[name])) != wanted:
+                    self.wrong.append(f"{line.strip()}: {found}")
+        if event == "line":
+            self.before[id(frame)] = linecache.getline(frame.f_code.co_filename, frame.f_lineno).rstrip()
+        return self
+
+    def size(self, text):
+        """Return a size: a number, or a symbol."""
+        return self.sizes[text.strip()] if text.strip().isidentifier() else int(text)
+
+
+@contextmanager
+def traced(**sizes):
+    trace, old = Trace(sizes), sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield trace
+    finally:
+        sys.settrace(old)
+
 
 BATCH = NdArrayType((Dim("batch"),))
 
@@ -25,7 +79,7 @@ def normalised(x, weight):
     return ops.sin(centred) * scale / ops.broadcast(1 + ops.sum(ops.square(centred), 1), x.shape, [1])
 
 
-@on(*PYTHON)
+@PYTHON
 def test_printed_types_of_broadcasts_are_those_of_values(target):
     term = reverse(build(normalised, [NdArrayType((*BATCH.shape, 3)), NdArrayType((3,))]))
     x = np.linspace(0, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -35,7 +89,7 @@ def test_printed_types_of_broadcasts_are_those_of_values(target):
     assert not trace.wrong
 
 
-@on(*PYTHON)
+@PYTHON
 @pytest.mark.parametrize("out", [(0, 1, 3), (1, 0, 3), (3, 1, 0), (1, 3, 0)])
 def test_contractions_of_axes_in_any_order(target, out):
     sizes, rng = (2, 3, 4, 5), np.random.default_rng(0)
