@@ -42,8 +42,14 @@ def numbers(shape, terms, bits, rng):
 
 
 @NEEDS_DEVICE
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("is_left_long", [False, True])
+@pytest.mark.parametrize(
+    ("is_left_long", "order"),
+    [
+        pytest.param(is_left, order, marks=() if is_left or order == ORDERS[-1] else pytest.mark.long)
+        for is_left in (False, True)
+        for order in ORDERS
+    ],
+)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("math", BITS)
 def test_numbers_of_many_bits_have_exact_products(math, architecture, is_left_long, order, monkeypatch):

@@ -28,6 +28,14 @@ NEEDS_DEVICE = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}
 NEEDS_SIMULATOR = pytest.mark.skipif(not simulating(), reason="only the simulator has several architectures")
 ARCHITECTURES = ("sm_80", "sm_90a")
 ORDERS = ("forward", "backward", "random:1")
+REPEATED = [(dtype, order) for dtype in (Dtype.float16, Dtype.float32) for order in ORDERS[:-1]]
+"""Numbers that threads in an order compute by the functions of other dtypes in this order."""
+
+ORDERED = [
+    *((Dtype.bfloat16, order) for order in ORDERS),
+    *((dtype, ORDERS[-1]) for dtype in (Dtype.float16, Dtype.float32)),
+    *(pytest.param(*each, marks=pytest.mark.long) for each in REPEATED),
+]
 ROWS = 136
 """Rows and terms that are symbols."""
 
@@ -121,9 +129,8 @@ def results(program, name, arrays):
 
 
 @NEEDS_SIMULATOR
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("dtype", "order"), ORDERED)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16, Dtype.float32])
 def test_products_are_exact_on_both_architectures(dtype, architecture, order, monkeypatch):
     """A block of warp groups computes one tile or, on few multiprocessors, several."""
     monkeypatch.setenv("CUDA_SIMULATOR_MULTIPROCESSORS", "1" if order in ORDERS[1:] else "132")

@@ -196,7 +196,7 @@ def test_sizes_may_have_any_name(name):
 
 
 def test_an_array_is_replaced_alone():
-    learner = emit(line(), "ggml").load()().learner()
+    learner = emit(line(Dim("k")), "ggml").load()().learner()
     before = dict(learner.parameters)
     learner.parameters["dense.bias"] = [1, 2, 3]
     assert learner.parameters["dense.bias"].tolist() == [1, 2, 3]
@@ -211,18 +211,6 @@ def test_a_model_without_parameters():
     assert ours.grads(X, 0 * X) == [pytest.approx(theirs.grads(X, 0 * X)[0])]
     assert ours.learner().step(X, 0 * X) == pytest.approx(theirs.learner().step(X, 0 * X))
     assert ours.learner().update({}) is None
-
-
-def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
-    """To load a truncated library would end the process."""
-    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
-    artifact = emit(line(), "ggml")
-    expected = artifact.load()().learner().predict(X)
-    [library] = tmp_path.rglob("line_ggml.*.so")
-    content = library.read_bytes()
-    library.unlink()
-    library.write_bytes(content[:100])
-    assert np.array_equal(artifact.load()().learner().predict(X), expected)
 
 
 def test_an_unknown_device_is_refused():

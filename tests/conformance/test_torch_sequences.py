@@ -103,11 +103,18 @@ def trained(module, loss, target, batches, **options):
     assert replay.steps == STEPS
 
 
-@on("numpy", "torch", "c", "javascript", "jax", "ggml", "onnx", "wasm", long=("jax", "ggml", "onnx", "wasm"))
-@pytest.mark.parametrize("name", MODULES)
+TARGETS = ("numpy", "torch", "c", "javascript", "jax", "ggml", "onnx", "wasm")
+ON_SOME = [
+    pytest.param(*target.values, name, marks=[*target.marks, *[pytest.mark.long] * is_long])
+    for name in MODULES
+    for target in on(*TARGETS, long=("jax", "ggml", "onnx", "wasm")).args[1]
+    for is_long in [name not in (*ON_ALL, "transformer") and target.values == ("c",)]
+    if name in ON_ALL or target.values[0] in ("numpy", "c")
+]
+
+
+@pytest.mark.parametrize(("target", "name"), ON_SOME)
 def test_five_steps_at_several_lengths(target, name):
-    if name not in ON_ALL and target not in ("numpy", "c"):
-        pytest.skip("one of each kind suffices here")
     make, loss = MODULES[name]
     torch.manual_seed(0)
     trained(make().double(), loss, target, [batch(*size) for size in SIZES], dynamic=AXES)
