@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -15,11 +17,10 @@ TASK = Task(layers.dense(A, B, C), sgd(0.1), mse)
 STAR = "with a star before a list of arrays"
 
 
-@pytest.fixture(scope="module")
-def made():
-    """Return the compiled class of a target, cached."""
-    known = {}
-    return lambda target: known.setdefault(target, emit(TASK, target).load())
+@cache
+def made(target):
+    """Load the task on a target."""
+    return emit(TASK, target).load()()
 
 
 ANYWHERE = {
@@ -78,9 +79,9 @@ def test_a_wrong_first_line_names_the_right_one(line):
 
 @on("numpy", "torch", "jax", "c", "cuda", "onnx", "javascript")
 @pytest.mark.parametrize("line", WITH_A_LEARNER)
-def test_a_wrong_line_with_a_learner_names_the_right_one(made, target, line):
+def test_a_wrong_line_with_a_learner_names_the_right_one(target, line):
     wrong, sentence = WITH_A_LEARNER[line]
-    net = made(target)()
+    net = made(target)
     with pytest.raises((TypeError, ValueError, KeyError)) as caught:
         wrong(net, net.learner(0))
     assert sentence in str(caught.value.args[0])
