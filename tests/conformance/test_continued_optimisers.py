@@ -95,7 +95,7 @@ def quick_learner(case, optimizer):
     """Do as `compile_module` does, without importing the module again."""
     model = imported(case.module[0].bias is not None)
     optimiser, state = continued(optimizer, None, case.module, model.parameters)
-    learner = emit(model.task(optimiser, mse)).load()().learner()
+    learner = emit(model.task(optimiser, mse), functions=["step"]).load()().learner()
     for name, tensor in case.module.named_parameters():
         learner.parameters[name] = tensor.detach().numpy().copy()
     learner.state.update({name: array for name, array in state.items() if name in learner.state})

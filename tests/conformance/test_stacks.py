@@ -6,21 +6,19 @@ import numpy as np
 import pytest
 
 from tests.laws.test_rolled_stacks import MODELS, task_of
-from tests.targets import cannot, emit
+from tests.targets import emit, on
 
 TARGETS = ("numpy", "torch", "jax", "c", "cuda", "javascript", "webgpu", "ggml")
 
 
 @pytest.mark.parametrize("count", [3, 6])
 @pytest.mark.parametrize("model", ["resnet", "dense"])
-@pytest.mark.parametrize("target", TARGETS)
+@on(*TARGETS, long=("ggml",))
 def test_loops_compute_the_bits_of_layers_written_out(target, model, count):
     """A loss may be a sum in another order, and where compilers contract, an update too.
 
     On GPUs, threads share a sum as its kernel is scheduled, and kernels differ where layers are fused.
     """
-    if reason := cannot(target):
-        pytest.skip(f"target {target}: {reason}")
     task, functions = task_of(MODELS[model](count), "sgd"), ("predict", "step", "grads")
     written_out, rolled = (
         emit(task, target, roll=roll, functions=functions).load()().learner(seed=3) for roll in (False, True)
