@@ -317,7 +317,7 @@ def test_a_forked_learner_trains_or_says_that_it_does_not(made, target):
     same(found, arrays(learner))
 
 
-@on(*(name for name in LEARNERS if name != "scratch"))
+@on(*(name for name in LEARNERS if name != "scratch"), long=("ggml",))
 def test_batch_norm_is_not_trained_on_one_number_for_each_channel(target):
     """A variance needs two; PyTorch refuses one as well. Evaluation reads the running statistics."""
     batch, channels = Dim("batch"), NdArrayType((3,))
