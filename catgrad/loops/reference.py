@@ -84,7 +84,7 @@ class Interpreter:
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
         self.indices: dict[int, tuple[Index, int, list[tuple[Atom, int]]]] = {}
-        """Indices by their ids, with their constants and terms; they stay alive, so that ids stay theirs."""
+        """Constants and terms of indices by their ids; an index stays alive, so that no other gets its id."""
         self.places: dict[tuple[int, int], tuple[Any, Index, int]] = {}
         """Offsets of elements, and sizes of arrays, by the ids of arrays and of indices."""
         self.operations: dict[int, Op] = {}

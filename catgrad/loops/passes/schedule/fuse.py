@@ -102,6 +102,8 @@ class _Accesses:
 
     touched: dict[Buffer, list[Indices]] = field(default_factory=dict)
     written: dict[Buffer, list[Indices]] = field(default_factory=dict)
+    _strides: dict[tuple[Buffer, Variable], tuple[int, set[Size]]] = field(default_factory=dict)
+    """Strides of the first so many accesses of a buffer along a variable."""
 
     @staticmethod
     def of(item: Item) -> _Accesses:
@@ -131,7 +133,12 @@ class _Accesses:
 
     def strides(self, buffer: Buffer, variable: Variable) -> set[Size]:
         """Find the strides of the elements of a buffer along a variable."""
-        return {buffer.stride(indices, variable) for indices in self.touched[buffer]}
+        known, found = self._strides.get((buffer, variable), (0, set[Size]()))
+        places = self.touched[buffer]
+        if known < len(places):
+            found |= {buffer.stride(indices, variable) for indices in places[known:]}
+            self._strides[buffer, variable] = len(places), found
+        return found
 
 
 class _Nest:
@@ -192,6 +199,11 @@ class _Joiner:
     def is_parallel(self) -> bool:
         """Prove that it carries no dependence."""
         return is_parallel(self.loop)
+
+    @cached_property
+    def form(self) -> Hashable:
+        """Its extents, and the kinds of its scalars."""
+        return form(self.loop)
 
     @cached_property
     def is_total(self) -> bool:
@@ -356,7 +368,7 @@ class _Block:
         """
         if joiner.is_total:
             return False
-        is_again = nest.first in self.long and form(joiner.loop) in nest.forms
+        is_again = nest.first in self.long and joiner.form in nest.forms
         return nest.statements >= (FEW_STATEMENTS if is_again else MAX_STATEMENTS)
 
     def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
@@ -378,7 +390,7 @@ def _is_worth_joining(nest: _Nest, joiner: _Joiner, shared: Collection[Buffer]) 
 def _may_join(nest: _Nest, joiner: _Joiner, values: Mapping[Variable, Index]) -> bool:
     if nest.variable.extent != joiner.variable.extent or nest.fails or joiner.fails:
         return False
-    if nest.is_parallel and not joiner.is_parallel:
+    if not joiner.is_parallel and nest.is_parallel:
         spreads = bool(values) and any(isinstance(each, Loop) for each in joiner.loop.body)
         if spreads or iterations(joiner.loop) > MAX_SERIAL_ITERATIONS:
             return False  # it would keep other statements from threads or vectors
