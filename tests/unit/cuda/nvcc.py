@@ -14,6 +14,10 @@ from catgrad.tools import run
 from .build import LIMIT
 
 NEEDS_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
+ARCHITECTURES = pytest.mark.parametrize(
+    "architecture", [pytest.param("sm_80", marks=pytest.mark.long), "sm_90"]
+)
+"""The newest architecture, and another in the long tests."""
 NVCC = ("nvcc", "-std=c++17", "-O3", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -34,6 +33,7 @@ from tests.kernels import prepared
 from tests.models import arguments
 from tests.targets import UNSHRUNK, emit
 from tests.unit.cuda.build import LIMIT, NEEDS_CXX, sanitized
+from tests.unit.cuda.nvcc import ARCHITECTURES, NEEDS_NVCC
 
 B, T, S = Dim("b"), Dim("t"), Dim("s")
 CUDA = get_backend("cuda")
@@ -268,8 +268,8 @@ def test_sanitizers_find_nothing(sanitizer):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@NEEDS_NVCC
+@ARCHITECTURES
 def test_registers_suffice_and_shared_memory_is_static(architecture, tmp_path):
     terms = [attention((8,), 256, 256, d, d, True) for d in (64, 128)]
     functions = tuple(function_of(term, f"f{n}") for n, term in enumerate(terms))

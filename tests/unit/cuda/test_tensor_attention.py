@@ -206,7 +206,7 @@ INSTRUCTIONS = {
 
 @NEEDS_NVCC
 @NEEDS_NVDISASM
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
+@pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.long), "sm_90a"])
 @pytest.mark.parametrize("kind", INSTRUCTIONS)
 def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spills(
     kind, architecture, tmp_path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble.limits import check_saved
@@ -36,15 +38,20 @@ def task(optimiser=None):
     return Task(model, optimiser or sgd(0.5), mse, "small")
 
 
-def weights(scale=1.0):
+@cache
+def weights():
     slots = emit(task(), "scratch").program.tables["parameters"]
     draw = np.random.default_rng(0).normal
-    return {slot.name: (scale * draw(size=slot.type.shape)).astype(np.float32) for slot in slots}
+    return {slot.name: draw(size=slot.type.shape).astype(np.float32) for slot in slots}
+
+
+@cache
+def emitted(**options):
+    return emit(task(), "scratch", weights=weights(), **options)
 
 
 def sprite(vm, **options):
-    machine = Machine(vm)
-    artifact = emit(task(), "scratch", weights=weights(), **options)
+    machine, artifact = Machine(vm), emitted(**options)
     machine.load(artifact.files["small.sb3"])
     return machine, artifact
 
@@ -166,8 +173,7 @@ def test_unpacking_does_not_overwrite_trained_weights(vm, storage):
 
 @on_machines
 def test_unpacking_does_not_overwrite_weights_from_python(vm):
-    emitted = emit(task(), "scratch", weights=weights(), storage="packed", vm=vm)
-    model, numpy = emitted.load()(), emit(task(), "numpy").load()()
+    model, numpy = emitted(storage="packed", vm=vm).load()(), emit(task(), "numpy").load()()
     x, others = X[None].astype(np.float32), [2 * array for array in weights().values()]
     np.testing.assert_allclose(model.predict(*others, x)[0], numpy.predict(*others, x)[0], rtol=1e-5)
     kept = model.learner().parameters
@@ -176,7 +182,7 @@ def test_unpacking_does_not_overwrite_weights_from_python(vm):
 
 @pytest.mark.parametrize("storage", TEXTS)
 def test_a_file_is_read_before_it_has_run(storage):
-    artifact = emit(task(), "scratch", weights=weights(), storage=storage)
+    artifact = emitted(storage=storage)
     for file in ("small.sprite3", "small.sb3"):
         found = scratch.read_arrays(artifact.files[file], artifact.program.tables["parameters"])
         assert {name: array.shape for name, array in found.items()} == {
