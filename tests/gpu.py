@@ -74,6 +74,15 @@ def limits(machine: str) -> Iterator[None]:
         yield
 
 
+Accesses = dict[str, dict[Any, dict[int, set[int | None]]]]
+"""The threads that have read and written each element: by the array and the team, then by its offset."""
+
+
+def accesses() -> Accesses:
+    """Return accesses of no elements."""
+    return {"read": {}, "written": {}}
+
+
 class Teams(Interpreter):
     """An interpreter that knows which thread of a team touches an element, since the last barrier.
 
@@ -90,9 +99,7 @@ class Teams(Interpreter):
         for argument, array in zip(lowered.arguments, arrays, strict=True):
             self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
         self.team: list[Variable] = []
-        self.readers: dict[Any, set[int | None]] = {}
-        self.writers: dict[Any, set[int | None]] = {}
-        self.past: dict[tuple[str, Any], set[int | None]] = {}
+        self.since_barrier, self.past = accesses(), accesses()
         self.exchanged: set[Buffer] = set()
 
     def loop(self, loop: Loop) -> None:
@@ -101,7 +108,7 @@ class Teams(Interpreter):
             around = self.team, self.size_of_team
             if loop.axis.has_team:
                 if not self.team:
-                    self.readers, self.writers, self.past = {}, {}, {}  # another kernel
+                    self.since_barrier, self.past = accesses(), accesses()  # another kernel
                     self.exchanged = exchanged([loop])
                 self.team, self.size_of_team = [*self.team, loop.variable], loop.threads
             super().loop(loop)
@@ -121,7 +128,7 @@ class Teams(Interpreter):
     def statement(self, s: Any) -> None:
         """Run one statement."""
         if isinstance(s, Barrier):
-            self.readers, self.writers = {}, {}
+            self.since_barrier = accesses()
         super().statement(s)
 
     def touch(self, array: Buffer, indices: Sequence[Index], place: Any, kind: str) -> None:
@@ -129,21 +136,19 @@ class Teams(Interpreter):
         super().touch(array, indices, place, kind)
         if not self.size_of_team or array.space in (Space.REGISTER, Space.LOCAL, Space.LITERAL):
             return
-        team = tuple(self.values[v] for v in self.team)
+        where = array.home, self.team[-1], tuple(self.values[v] for v in self.team)
+        kinds = ("written", "read") if kind == "written" else ("written",)
+        now = [self.since_barrier[each].get(where, {}) for each in kinds]
+        may_exchange = array.home in self.exchanged or array.is_of_kernel
+        before = [] if may_exchange else [self.past[each].get(where, {}) for each in kinds]
+        mine, mark = {self.thread}, [t[kind].setdefault(where, {}) for t in (self.since_barrier, self.past)]
         for at in np.ravel(place).tolist():
-            element = array.home, at, self.team[-1], team
-            others = self.writers.get(element, set())
-            if kind == "written":
-                others = others | self.readers.get(element, set())
-            if others - {self.thread}:
+            if any(not each.get(at, mine) <= mine for each in now):
                 raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
-            before = self.past.get(("written", element), set())
-            if kind == "written":
-                before = before | self.past.get(("read", element), set())
-            if before - {self.thread} and array.home not in self.exchanged and not array.is_of_kernel:
+            if any(not each.get(at, mine) <= mine for each in before):
                 raise AssertionError(f"{array.name}[{at}] is {kind} by another thread than before")
-            self.past.setdefault((kind, element), set()).add(self.thread)
-            (self.writers if kind == "written" else self.readers).setdefault(element, set()).add(self.thread)
+            for each in mark:
+                each.setdefault(at, set()).add(self.thread)
 
 
 def threads_of(loop: Loop) -> tuple[list[Any], list[Item], list[Any]]:
