@@ -71,7 +71,7 @@ class Quantiser:
         images = self._images(apply)
         for wire, value in zip(apply.outputs, images, strict=True):
             self.values[wire] = value
-            # What is read repeatedly is rounded once.
+            # A value that is read repeatedly is rounded once.
             if isinstance(value, Sums) and self.readers[wire] != 1:
                 self.values[wire] = self.eight(wire)
 
