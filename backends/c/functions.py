@@ -90,9 +90,10 @@ class CFunctions(KernelFunctions[CFunction]):
         """Print all functions; returns the variables that templates read."""
         context, tables = super().context(), self.structs.tables
         # Both dtypes have the same tiles, so it is enough to time one.
-        products = {helper for helper in self.helpers if helper.startswith("gemm_")}
         floats = (dtype.value for dtype in Dtype if dtype.is_floating)
-        dtypes = sorted(d for d in floats if any(product.endswith(f"_{d}") for product in products))
+        dtypes = sorted(
+            d for d in floats if any(h.startswith("gemm_") and h.endswith(f"_{d}") for h in self.helpers)
+        )
         return {
             **context,
             "tables": tables,

@@ -1,4 +1,4 @@
-"""Products of bytes in emitted C: NumPy's sums of 32 bits, by all instructions, layouts and threads."""
+"""Products of bytes in emitted C: the sums of NumPy, by instructions of each processor, in any layout."""
 
 import ctypes
 from pathlib import Path

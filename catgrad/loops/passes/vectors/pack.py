@@ -38,7 +38,8 @@ def pack(lowered: Lowered, arguments: Collection[Buffer]) -> tuple[Lowered, dict
     def change(item: Item) -> Item:
         if isinstance(item, Loop):
             return replace(item, body=changed(item.body))
-        matrix = _right(item, arguments) if isinstance(item, MatMul) else None
+        is_float = isinstance(item, MatMul) and item.right.dtype.is_floating  # bytes are copied fast enough
+        matrix = _right(item, arguments) if is_float else None
         if not isinstance(item, MatMul) or matrix is None:
             return item
         fresh = Buffer(matrix.array.name, NdArrayType((), item.right.dtype), Space.ARGUMENT)
