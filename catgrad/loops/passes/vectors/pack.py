@@ -38,9 +38,10 @@ def pack(lowered: Lowered, arguments: Collection[Buffer]) -> tuple[Lowered, dict
     def change(item: Item) -> Item:
         if isinstance(item, Loop):
             return replace(item, body=changed(item.body))
-        is_float = isinstance(item, MatMul) and item.right.dtype.is_floating  # bytes are copied fast enough
-        matrix = _right(item, arguments) if is_float else None
-        if not isinstance(item, MatMul) or matrix is None:
+        if not isinstance(item, MatMul) or not item.right.dtype.is_floating:
+            return item  # bytes are copied fast enough
+        matrix = _right(item, arguments)
+        if matrix is None:
             return item
         fresh = Buffer(matrix.array.name, NdArrayType((), item.right.dtype), Space.ARGUMENT)
         return replace(item, packed=Load(packed.setdefault(matrix, fresh), ()))
