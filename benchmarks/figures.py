@@ -51,6 +51,7 @@ def processor(file: Record) -> str:
 SECTIONS = (
     Section("cpu", "Emitted C: training steps and predictions", "../explanation/c-speed.md"),
     Section("products", "Emitted C: matrix products", "../explanation/c-speed.md#matrix-products"),
+    Section("bytes", "Emitted C: products of int8", "../explanation/c-speed.md#products-of-bytes"),
     Section("functions", "Emitted C: functions of float32", "../explanation/c-speed.md"),
     Section("kernels", "Emitted C: kernels"),
     Section("ggml", "Emitted C++ on ggml: training steps", "../explanation/ggml-speed.md"),
