@@ -100,12 +100,7 @@ class Race:
         return results
 
     def _measure(
-        self,
-        measure: str,
-        running: dict[str, Process],
-        results: Mapping[str, Result],
-        unit: str,
-        rest: float,
+        self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str, rest: float
     ) -> None:
         ready: dict[str, int] = {}
         for name in list(running) if self.at_once else ():

@@ -38,11 +38,7 @@ COMMAND = "python -m benchmarks.browser"
 PATH = records.path_of("browser")
 PEERS = ROOT / ".cache" / "peers" / "browser"
 PROGRAMS = ROOT / "benchmarks" / "peers" / "browser"
-PACKAGES = {
-    "@tensorflow/tfjs": "4.22.0",
-    "@tensorflow/tfjs-backend-wasm": "4.22.0",
-    "@jax-js/jax": "0.1.25",
-}
+PACKAGES = {"@tensorflow/tfjs": "4.22.0", "@tensorflow/tfjs-backend-wasm": "4.22.0", "@jax-js/jax": "0.1.25"}
 NAMES = ("iris-150", "mlp", "lenet", "char-gpt")
 THREADED = "wasm-openmp"
 OURS: tuple[tuple[str, str, dict[str, Any]], ...] = (
