@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from catgrad.backends.c import compiler
 
@@ -76,6 +76,12 @@ def products(straight: Function) -> int:
 def operations(task: Task, function: str) -> int:
     """Count the multiplications and additions in contractions of a function of a task."""
     return products(primitives(task, function))
+
+
+def workspaces(library: Any) -> tuple[int, int]:
+    """Return the bytes of the workspaces of step and predict in a compiled library."""
+    step, predict = (library.workspace_bytes(name, 0)() for name in ("step", "predict"))
+    return step, predict
 
 
 MEASURED = """

@@ -11,17 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import typer
 
+from benchmarks import tables
 from benchmarks.harness import ROOT, in_turns
-from benchmarks.machine import operations
+from benchmarks.machine import operations, workspaces
 from benchmarks.nets import perceptron
 from benchmarks.options import Keep, Only, is_chosen
-from benchmarks.records import Record, Row, added, path_of
-from benchmarks.tables import cells, counted, figure, markdown, text, write_table
+from benchmarks.records import Record, Row, path_of
+from benchmarks.tables import cells, counted, figure, markdown, text
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 from catgrad.learn.optimisers import Optimiser, frozen, grouped, sgd, sliced
 from catgrad.terms.state import Slot
@@ -65,12 +65,6 @@ def net(optimiser: Optimiser, sizes: tuple[int, ...] = SIZES, batch: int = BATCH
     return Task(model, optimiser, losses.cross_entropy, "part", (NdArrayType((batch,), Dtype.int64),))
 
 
-def workspaces(library: Any) -> tuple[int, int]:
-    """Return the bytes of the workspaces of step and predict in a compiled library."""
-    step, predict = (library.workspace_bytes(name, 0)() for name in ("step", "predict"))
-    return step, predict
-
-
 def trained(task: Task) -> int:
     """Count the elements of parameters that a step may change."""
     rng = np.random.default_rng(0)
@@ -108,9 +102,7 @@ def main(only: Only = "", keep: Keep = False) -> None:
     rows = measured(only)
     print(f"A step of {'-'.join(map(str, SIZES))}, batch {BATCH}, target c:\n\n{table(rows)}\n")
     if keep:
-        record = added(Record("python -m benchmarks.part --keep", rows), JSON)
-        record.keep(JSON)
-        write_table(PAGE, table(record.rows))
+        tables.keep(Record("python -m benchmarks.part --keep", rows), JSON, PAGE, lambda rows: [table(rows)])
 
 
 if __name__ == "__main__":

@@ -121,10 +121,12 @@ class Record:
         rows = [{**asdict(row), "ratio": row.ratios} for row in self.rows]
         write_atomically(path, [text({**whole, "rows": rows, **self.more}).encode()])
 
-    def keep(self, path: Path) -> None:
-        """Write the file, and say so."""
-        self.write(path)
+    def keep(self, path: Path) -> Record:
+        """Put the rows in a file, and return all of it. Raises: ArtifactError on another machine."""
+        whole = added(self, path)
+        whole.write(path)
         print(f"kept in {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
+        return whole
 
 
 def read(path: Path) -> Record:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
+from benchmarks import records
 from benchmarks.harness import ROOT, duration
-from benchmarks.records import Row
+from benchmarks.records import Record, Row
 
 Columns = Mapping[str, Callable[[Row], str]]
 """The cells of a row by their headings; a space at the end of a heading tells it from another."""
@@ -47,6 +49,12 @@ def write_table(page: Path, table: str) -> None:
     heading = re.escape(table.splitlines()[0])
     page.write_text(re.sub(rf"{heading}\n(?:\|.*\n?)*", lambda _: f"{table}\n", text), encoding="utf-8")
     print(f"written to {page.relative_to(ROOT)}")
+
+
+def keep(record: Record, path: Path, page: Path, tables: Callable[[Sequence[Row]], Iterable[str]]) -> None:
+    """Put rows in their file, and write the tables of a page from all that it has."""
+    for each in tables(record.keep(path).rows):
+        write_table(page, each)
 
 
 def text(seconds: float | None) -> str:
@@ -94,6 +102,18 @@ BESIDE: Columns = {
 GOAL: Columns = {"goal": lambda row: row.goal}
 COMPARISON: Columns = {**WHAT, **OURS, **BESIDE, **GOAL}
 """What was measured, our time beside that of the fastest peer, and the goal."""
+
+
+def pair(what: str, seconds: float, peer: str, peer_seconds: float, goal: str = "") -> Row:
+    """Return the row of a time and that of a peer."""
+    return Row(what, {records.OURS: {"seconds": seconds}, peer: {"seconds": peer_seconds}}, goal)
+
+
+def report(name: str, title: str, command: str, rows: Sequence[Row], keep: bool) -> None:
+    """Print the table, and keep it under benchmarks/results if that is asked for."""
+    Console(width=130).print(table(rows, COMPARISON, title))
+    if keep:
+        Record(f"{command} --keep", rows).keep(records.path_of(name))
 
 
 def names_of(rows: Iterable[Row]) -> list[str]:

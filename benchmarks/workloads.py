@@ -124,6 +124,7 @@ def named(workloads: Sequence[Kind], names: str, command: str) -> tuple[Kind, ..
     return tuple(known[name] for name in selected)
 
 
+CHARACTERS: Mapping[str, Any] = {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64}
 GPT_STEPS: Mapping[str, Any] = {"kind": "adamw", "rate": 1e-3, "weight_decay": 0.01}
 IRIS: Mapping[str, Any] = {
     "net": "perceptron",

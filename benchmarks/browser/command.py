@@ -99,7 +99,7 @@ def written(workload: Workload, folder: Path) -> Path:
 
 
 def row_of(workload: Workload, place: Path, every: Sequence[Competitor], race: Race) -> Row:
-    """Race competitors, in processor time of whole processes."""
+    """Race competitors."""
     results = race.run(every, place, 1, (STEP,))[STEP]
     figures = {name: result.figures() for name, result in results.items()}
     return Row(workload.title, figures, f"≤ {GOAL}", {"workload": workload.name})
@@ -164,4 +164,4 @@ def main(
         found = run(named(WORKLOADS, only or ",".join(NAMES), COMMAND), rounds, seconds)
         show(found)
         if keep:
-            records.added(found, PATH).keep(PATH)
+            found.keep(PATH)

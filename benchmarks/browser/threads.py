@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from benchmarks.browser.command import THREADED, NodeCompetitor, written
+from benchmarks.browser.command import THREADED, NodeCompetitor, row_of, written
 from benchmarks.cpu.rows import counted
 from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.harness import errors_in_a_line, processor
@@ -21,22 +21,20 @@ from benchmarks.options import Only, Rounds, Seconds, Threads, numbers
 from benchmarks.race import Race
 from benchmarks.records import Row
 from benchmarks.tables import WHAT, names_of, reasons, table, times
-from benchmarks.workloads import STEP, Workload, named
+from benchmarks.workloads import Workload, named
 from catgrad.errors import ToolError
 
 NAMES = "mlp,char-gpt"
 CONSOLE = Console(width=150)
 
 
-def row_of(workload: Workload, threads: list[int], rounds: int, seconds: float) -> Row:
+def measured(workload: Workload, threads: list[int], race: Race) -> Row:
     """Measure a workload without threads and by several numbers of them."""
     backends = {"catgrad wasm": "wasm"}
     backends |= {f"catgrad wasm, {counted(number)}": f"{THREADED}:{number}" for number in threads}
     every = [NodeCompetitor(name, "catgrad", word) for name, word in backends.items()]
-    race = Race(rounds, seconds, str, unit="clock", tolerance=0.0, middle=min)
     with tempfile.TemporaryDirectory() as folder:
-        results = race.run(every, written(workload, Path(folder)), 1, (STEP,))[STEP]
-    return Row(workload.title, {name: result.figures() for name, result in results.items()})
+        return row_of(workload, written(workload, Path(folder)), every, race)
 
 
 def times_as_fast(row: Row) -> str:
@@ -47,9 +45,10 @@ def times_as_fast(row: Row) -> str:
 
 def main(only: Only = NAMES, threads: Threads = "1,2", rounds: Rounds = 9, seconds: Seconds = 0.5) -> None:
     """Measure training steps of WebAssembly with threads."""
+    race = Race(rounds, seconds, str, unit="clock", tolerance=0.0, middle=min)
     with errors_in_a_line(CONSOLE):
         rows = [
-            row_of(workload, numbers(threads), rounds, seconds)
+            measured(workload, numbers(threads), race)
             for workload in named(WORKLOADS, only, "python -m benchmarks.browser.threads")
         ]
         columns = {**WHAT, **times(names_of(rows)), "times as fast": times_as_fast}

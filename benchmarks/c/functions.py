@@ -91,8 +91,7 @@ def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     Console(width=130).print(tables.table(rows, COLUMNS, title))
     if keep:
         path = records.path_of("functions", processor())
-        record = records.Record(f"{COMMAND} --keep", rows, more={"lanes": code.lanes()})
-        records.added(record, path).keep(path)
+        records.Record(f"{COMMAND} --keep", rows, more={"lanes": code.lanes()}).keep(path)
 
 
 if __name__ == "__main__":

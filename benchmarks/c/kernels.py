@@ -19,7 +19,7 @@ from catgrad.backends.c import compiler
 from benchmarks.harness import ROOT, in_turns
 from benchmarks.options import Keep, Only, is_chosen
 from benchmarks.records import OURS, Row
-from benchmarks.reports import report
+from benchmarks.tables import report
 
 COMMAND = "python -m benchmarks.c.kernels"
 GOALS = {"exp": "≤ 0.45 ns", "log": "≤ 0.6 ns", "tanh": "≤ 0.4 ns", "erf": "≤ 0.7 ns"}

@@ -183,7 +183,7 @@ def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     if keep:
         path = records.path_of("products", processor())
         versions = records.versions_of(package for _, package, _, _ in LIBRARIES.values())
-        records.added(Record(f"{COMMAND} --keep", rows, versions=versions), path).keep(path)
+        Record(f"{COMMAND} --keep", rows, versions=versions).keep(path)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from benchmarks.cpu.workloads import chosen
 from benchmarks.harness import best, in_turns, peer_python, seconds_printed
 from benchmarks.options import Keep, Only, is_chosen
 from benchmarks.records import Row
-from benchmarks.reports import beside, report
+from benchmarks.tables import pair, report
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import NdArrayType, Task, Term, emit, layers, mse, sgd
 from catgrad.learn.task import COMPILED
@@ -65,11 +65,11 @@ def compiling(with_peer: bool) -> Iterator[Row]:
             "catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0"
         )  # it imports torch undeclared
         peer = seconds_printed(python, "benchmarks/peers/catgrad_chain.py", "128")
-        yield beside("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
-        yield beside("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer)
-    yield beside("compile 1,024 dense layers", large, "128 layers", small, "≤ 10")
+        yield pair("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
+        yield pair("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer)
+    yield pair("compile 1,024 dense layers", large, "128 layers", small, "≤ 10")
     slow = best(lambda: compile_chain(1024, True), 2)
-    yield beside("1,024 dense layers, composed by >>", slow, "128 by >>", one_by_one)
+    yield pair("1,024 dense layers, composed by >>", slow, "128 by >>", one_by_one)
 
 
 def c_seconds(task: Task) -> tuple[float, float]:
@@ -107,7 +107,7 @@ def emitting_c() -> Iterator[Row]:
     tasks["a U-Net"] = unet.task, "emit + compiler ≤ 8 s"
     for what, (task, goal) in tasks.items():
         emitted, compiled = c_seconds(task)
-        yield beside(f"emit {what} to C", emitted, "C compiler", compiled, goal)
+        yield pair(f"emit {what} to C", emitted, "C compiler", compiled, goal)
 
 
 def dense_layers(count: int) -> list[Term]:
@@ -128,8 +128,8 @@ def stepping() -> Iterator[Row]:
         "checked": lambda: compiled.step(*p, x, y),
     }
     hand, emitted, checked = map(median, in_turns(calls, 15, 500).values())
-    yield beside("emitted step of `hidden`, batch 150", emitted, "hand-written NumPy", hand, "≤ 1.15")
-    yield beside("the same, arguments checked", checked, "hand-written NumPy", hand, "≤ 1.15")
+    yield pair("emitted step of `hidden`, batch 150", emitted, "hand-written NumPy", hand, "≤ 1.15")
+    yield pair("the same, arguments checked", checked, "hand-written NumPy", hand, "≤ 1.15")
 
 
 def importing() -> Iterator[Row]:
@@ -139,7 +139,7 @@ def importing() -> Iterator[Row]:
         min(seconds_printed(sys.executable, "-c", timed.format(name)) for _ in range(7))
         for name in ("catgrad", "numpy")
     )
-    yield beside("import catgrad", ours, "import numpy", numpy, "≤ 0.35 s")
+    yield pair("import catgrad", ours, "import numpy", numpy, "≤ 0.35 s")
 
 
 def main(

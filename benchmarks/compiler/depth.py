@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import typer
 from catgrad.examples.char_gpt import BATCH, CONTEXT, gpt, optimiser
 
+from benchmarks import tables
 from benchmarks.harness import ROOT
 from benchmarks.options import Keep, Only, is_chosen
-from benchmarks.records import OURS, Record, Row, added, path_of
-from benchmarks.tables import cells, counted, fact, figure, markdown, text, write_table
+from benchmarks.records import OURS, Record, Row, path_of
+from benchmarks.tables import cells, counted, fact, figure, markdown, text
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 
 VOCABULARY, STEPS, ROUNDS = 65, 1000, 3
@@ -86,9 +87,9 @@ def main(only: Only = "", keep: Keep = False) -> None:
     rows = [*every({target: depths for target, depths in DEPTHS.items() if is_chosen(target, only)})]
     print(f"{table(rows)}\n")
     if keep:
-        record = added(Record("python -m benchmarks.compiler.depth --keep", rows), JSON)
-        record.keep(JSON)
-        write_table(PAGE, table(record.rows))
+        tables.keep(
+            Record("python -m benchmarks.compiler.depth --keep", rows), JSON, PAGE, lambda rows: [table(rows)]
+        )
 
 
 if __name__ == "__main__":

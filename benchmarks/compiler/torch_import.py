@@ -16,7 +16,6 @@ import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +25,9 @@ import typer
 
 from benchmarks.harness import ROOT
 from benchmarks.options import Keep, Only, is_chosen
-from benchmarks.records import OURS, Record, Row, added, path_of
-from benchmarks.tables import Columns, cells, counted, figure, markdown, text, times, write_table
+from benchmarks.records import OURS, Record, Row, path_of
+from benchmarks.tables import Columns, cells, counted, figure, markdown, text, times
+from benchmarks.tables import keep as keep_tables
 
 COMMAND = "python -m benchmarks.compiler.torch_import"
 JSON = path_of("torch_import")
@@ -132,17 +132,6 @@ def tables(rows: Sequence[Row]) -> list[str]:
     return [table(part) for part in parts if part]
 
 
-def keep_all(rows: Sequence[Row], names: Sequence[str]) -> None:
-    """Write the JSON and the page, with the figures of earlier runs for models that were not measured now."""
-    versions = {name: version(name) for name in ("torch", "transformers")}
-    found = added(Record(f"{COMMAND} --keep", rows, versions=versions), JSON)
-    known = {row.what: row for row in found.rows}
-    found = replace(found, rows=[known[name] for name in names if name in known])
-    found.keep(JSON)
-    for each in tables(found.rows):
-        write_table(PAGE, each)
-
-
 def main(
     only: Only = "",
     targets: Annotated[str, typer.Option(help="Targets on which differences are measured.")] = "numpy",
@@ -167,7 +156,8 @@ def main(
             rows.append(in_a_process(name, partial(made, name), targets.split(",")))
             print(*cells(rows[-1:], columns_of(targets.split(",")))[1][0], flush=True)
     if keep:
-        keep_all(rows, names)
+        versions = {name: version(name) for name in ("torch", "transformers")}
+        keep_tables(Record(f"{COMMAND} --keep", rows, versions=versions), JSON, PAGE, tables)
 
 
 if __name__ == "__main__":

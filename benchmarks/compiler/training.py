@@ -15,7 +15,7 @@ import typer
 from benchmarks.harness import best, in_turns
 from benchmarks.options import Keep, Only, is_chosen
 from benchmarks.records import Row
-from benchmarks.reports import beside, report
+from benchmarks.tables import pair, report
 from catgrad import Dtype, NdArrayType, Task, emit, losses, optimisers
 from catgrad.learn.entries import program
 from catgrad.learn.task import COMPILED
@@ -38,7 +38,7 @@ def compiling() -> Iterator[Row]:
     step = program(gpt_2(), get_backend("numpy").has).kinds[Kind.STEP]
     print(f"GPT-2's shape: {gpt_2().model.H.X} operations; {len(step.body)} in step as it is emitted from")
     for target, time in seconds.items():
-        yield beside(f"compile GPT-2's shape for {target}", time, "target numpy", seconds["numpy"], "≤ 3 s")
+        yield pair(f"compile GPT-2's shape for {target}", time, "target numpy", seconds["numpy"], "≤ 3 s")
 
 
 def stepping() -> Iterator[Row]:
@@ -63,7 +63,7 @@ def stepping() -> Iterator[Row]:
         np.testing.assert_allclose(float(learner.step(x, y)), float(step(x, y)), rtol=1e-4)
     calls = {"ours": lambda: learner.step(x, y), "eager": lambda: step(x, y)}
     ours, eager = map(median, in_turns(calls, 11, 10).values())
-    yield beside("emitted torch step of the character GPT", ours, "PyTorch eager", eager, "≤ 1.0")
+    yield pair("emitted torch step of the character GPT", ours, "PyTorch eager", eager, "≤ 1.0")
 
 
 def main(only: Only = "", keep: Keep = False) -> None:

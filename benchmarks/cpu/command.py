@@ -14,8 +14,8 @@ processor has a file; `--show` prints the tables of all.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -41,16 +41,6 @@ from benchmarks.workloads import PREDICT, STEP, written
 CONSOLE = Console(width=180)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The numbers of threads and of rounds, the seconds of a competitor in each, and whether to keep rows."""
-
-    threads: list[int]
-    rounds: int
-    seconds: float
-    keep: bool = False
-
-
 def goal_of(workload: CpuWorkload, measure: str, target: str) -> float | None:
     """Return the target of the ratio of the time on a target to the best peer's, if there is one."""
     if target == "numpy":
@@ -74,20 +64,22 @@ def rows_of(
 
 
 def parts(
-    workloads: tuple[CpuWorkload, ...], every: tuple[Competitor, ...], options: Options, status: Status
+    workloads: tuple[CpuWorkload, ...],
+    every: tuple[Competitor, ...],
+    threads: list[int],
+    race: Callable[..., Race],
+    status: Status,
 ) -> Iterator[Record]:
     """Measure a workload after the other, and print its rows."""
     status.update("the machine's peaks")
     part_of = partial(kept.part_of, machine.peaks(), machine.busy(), [*PYTORCH, *JAX])
     with tempfile.TemporaryDirectory() as folder:
         places = {workload.name: written(workload, Path(folder)) for workload in workloads}
-        for count, workload in product(options.threads, workloads):
+        for count, workload in product(threads, workloads):
             where = f"{workload.name}, {counted(count)}: "
-            race = Race(
-                min(options.rounds, workload.most_rounds), options.seconds,
-                lambda text, where=where: status.update(where + text),
-            )  # fmt: skip
-            rows = rows_of(workload, every, places[workload.name], race, count)
+            one = race(say=lambda text, where=where: status.update(where + text))
+            one = replace(one, rounds=min(one.rounds, workload.most_rounds))
+            rows = rows_of(workload, every, places[workload.name], one, count)
             for row in rows:
                 CONSOLE.print(tables.line(row), highlight=False)
             yield part_of(rows)
@@ -97,20 +89,20 @@ def parts(
             yield part_of([trainer(places["char-gpt"], (every[0], eager))])
 
 
-def run(names: str, target: str, options: Options) -> bool:
+def run(names: str, target: str, threads: list[int], race: Callable[..., Race], keep: bool) -> bool:
     """Measure, print and keep; return whether catgrad never failed."""
     workloads, found = chosen(names), kept.part_of(machine.UNKNOWN, None, [], [])
     path = kept.path_of(found)
-    if options.keep and path.exists():
+    if keep and path.exists():
         found = read(path)
     with CONSOLE.status("installing peers") as status:
         every = competitors(target)
-        for part in parts(workloads, every, options, status):
+        for part in parts(workloads, every, threads, race, status):
             found = kept.with_means(kept.joined(found, part))
-            if options.keep:
+            if keep:
                 found.write(path)
     tables.show(CONSOLE, found)
-    if options.keep:
+    if keep:
         found.keep(path)
     return all(tables.is_complete(row) for row in timed(found))
 
@@ -135,5 +127,5 @@ def main(
         if show:
             for found in kept.every():
                 tables.show(CONSOLE, found)
-        elif not run(only, target, Options(counts, *(QUICK if quick else FULL), keep=keep)):
+        elif not run(only, target, counts, partial(Race, *(QUICK if quick else FULL)), keep):
             raise typer.Exit(1)

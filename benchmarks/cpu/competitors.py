@@ -36,7 +36,7 @@ def competitors(target: str) -> tuple[Competitor, ...]:
         eager,
         Competitor(f"{EAGER}, channels_last", "torch_eager", "channels_last", **pytorch),
         Competitor("torch.compile", "torch_compiled", **pytorch),
-        Competitor("AOTInductor", "torch_exported", **pytorch),
+        Competitor("AOTInductor", "torch_compiled", "aot", **pytorch),
         Competitor("JAX jit", "jax_jit", **jax),
         Competitor("ONNX Runtime", "onnx_runtime", **pytorch),
     )

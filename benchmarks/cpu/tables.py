@@ -25,11 +25,11 @@ from benchmarks.cpu.workloads import chosen
 from benchmarks.machine import Peaks
 from benchmarks.records import Record, Row
 from benchmarks.tables import ABSENT, over, percent, text
-from benchmarks.workloads import STEP
 
 GEOMETRIC_MEANS = {RATIOS: "≤ 0.65", SHARES: "≥ 0.7"}
 ANY, LIBRARY, MEMORY_RATIO = 1.05, 5, 0.25
 """Goals: the means of steps, the ratio of any batch to a number, seconds to a loaded library, and bytes."""
+FIRST = f"building, compiling and the first call; goal of the character GPT: ≤ {LIBRARY} s to the library"
 BUSIEST = 0.05
 """The load by other processes above which a warning is printed."""
 
@@ -81,17 +81,6 @@ def speed_up(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def compiled(rows: Sequence[Row]) -> list[str]:
-    """Return the seconds of the character GPT from a term to the end of its first step."""
-    return [
-        f"{row.facts['workload']}, {row.mine}: {text(first)} from the term to the end of the first step"
-        f" (goal: ≤ {LIBRARY} s to the loaded library)"
-        for row in rows
-        if [row.facts[f] for f in ("workload", "measure", "threads")] == ["char-gpt", STEP, 1]
-        and (first := row.seconds(row.mine, "first"))
-    ]
-
-
 def memory(row: Row) -> list[str]:
     """Return the memory of the trainers."""
     ours, peers = row.ours("bytes"), row.peers("bytes")
@@ -121,10 +110,10 @@ def show(console: Console, record: Record) -> None:
         console.print(tables.table(these, columns(peaks), title))
         console.print(tables.everyone(these, title=f"all, {counted(threads)}"))
     for these in [*by_threads(rows).values()][:1]:
-        console.print(tables.everyone(these, "first", "building, compiling and the first call"))
+        console.print(tables.everyone(these, "first", FIRST))
     trainers = [line for row in record.rows if row.what == MEMORY for line in memory(row)]
     for each in [
-        *about(record), *mean_lines(rows, peaks), *speed_up(rows), *compiled(rows), *trainers,
+        *about(record), *mean_lines(rows, peaks), *speed_up(rows), *trainers,
         *tables.reasons(record.rows),
     ]:  # fmt: skip
         console.print(each, highlight=False, markup=False)

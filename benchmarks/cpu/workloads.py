@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.workloads import GPT_STEPS, IRIS, LOOP, PREDICT, STEP, Workload, named
+from benchmarks.workloads import CHARACTERS, GPT_STEPS, IRIS, LOOP, PREDICT, STEP, Workload, named
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ WORKLOADS = (
     ),
     CpuWorkload(
         "char-gpt", "char GPT 4 × 128, 4 heads, context 64, batch 12", "gpt",
-        {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64},
-        12, optimiser=GPT_STEPS, goal={STEP: 0.85, PREDICT: 1.0}, speed_up=1.7,
+        CHARACTERS, 12, optimiser=GPT_STEPS, goal={STEP: 0.85, PREDICT: 1.0}, speed_up=1.7,
     ),
     CpuWorkload(
         "gpt", "GPT 6 × 384, 6 heads, context 256, batch 4", "gpt",

@@ -7,12 +7,14 @@ The error of an element is relative to the sum of the absolute values of its ter
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
+import typer
 from catgrad.backends.cuda.options import MATH
 
+from benchmarks.tables import markdown
 from catgrad import Functions, NdArrayType, build, emit, ops
 
 TERMS = (256, 4096)
@@ -43,17 +45,14 @@ def _error(function: object, terms: int) -> float:
     return float((np.abs(np.asarray(found) - wide_x @ wide_w) / (np.abs(wide_x) @ np.abs(wide_w))).max())
 
 
-def main() -> None:
+def main(
+    simulate: Annotated[bool, typer.Option("--simulate", help="Run kernels in the simulator.")] = False,
+) -> None:
     """Print a table of errors."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--simulate", action="store_const", const=True, help="run kernels in the simulator")
-    simulate = parser.parse_args().simulate
-    print("| `math` | " + " | ".join(f"{k:,} terms" for k in TERMS) + " |")
-    print("|---|" + "---|" * len(TERMS))
-    for name in MATH:
-        print(f"| `{name}` | " + " | ".join(f"{e:.1e}" for e in errors(name, simulate).values()) + " |")
-    print("| NumPy | " + " | ".join(f"{e:.1e}" for e in numpy_errors().values()) + " |")
+    every = {f"`{name}`": errors(name, simulate or None) for name in MATH} | {"NumPy": numpy_errors()}
+    lines = [[name, *(f"{error:.1e}" for error in each.values())] for name, each in every.items()]
+    print(markdown(["`math`", *(f"{k:,} terms" for k in TERMS)], lines))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from benchmarks.workloads import GPT_STEPS, IRIS, STEP, Workload
+from benchmarks.workloads import CHARACTERS, GPT_STEPS, IRIS, STEP, Workload
 from catgrad import Task, mixed_precision
 from catgrad.errors import unknown
 
@@ -67,7 +67,6 @@ RESNET_18: Mapping[str, Any] = {
 }  # fmt: skip
 SMALL_RESNET = {"side": 16, "stem": (4, 7, 2), "pooled": True, "classes": 10, "blocks": ((4, 1), (8, 2))}
 MOMENTUM: Mapping[str, Any] = {"rate": 0.05, "momentum": 0.9}
-CHARACTERS = {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64}
 GPT_2 = {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context": 1024}
 SMALL_GPT = {"batch": 2, "sizes": {"vocabulary": 64, "depth": 1, "width": 32, "heads": 2, "context": 16}}
 

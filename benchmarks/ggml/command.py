@@ -46,7 +46,7 @@ def competitors(workload: GgmlWorkload) -> tuple[Competitor, ...]:
     steps = str(workload.steps)
     missing = "" if find_spec("torch") else "not installed: pip install torch"
     return (
-        Competitor(OURS, "ggml_emitted", steps),
+        Competitor(OURS, "catgrad_emitted", f"ggml/{steps}"),
         Competitor(GGML_OPT, "ggml_opt", steps),
         Competitor(PYTORCH, "torch_eager", missing=missing),
     )
@@ -138,8 +138,7 @@ def run(only: str, rounds: int, seconds: float, keep: bool) -> bool:
         CONSOLE.print(reason, highlight=False, markup=False)
     if keep:
         versions = {"torch": version("torch")} if find_spec("torch") else {}
-        record = records.Record("python -m benchmarks.ggml --keep", rows, versions=versions)
-        records.added(record, PATH).keep(PATH)
+        records.Record("python -m benchmarks.ggml --keep", rows, versions=versions).keep(PATH)
     return all(each.seconds(OURS) for each in rows)
 
 

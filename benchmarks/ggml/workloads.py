@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import GPT_STEPS, STEP, Workload, named
+from benchmarks.workloads import CHARACTERS, GPT_STEPS, STEP, Workload, named
 
 OURS, GGML_OPT, PYTORCH = "catgrad ggml", "ggml-opt", "PyTorch eager"
 
@@ -31,7 +31,6 @@ def mlp(
     return GgmlWorkload(name, title, "perceptron", sizes, batch, goal=goal, steps=steps)
 
 
-CHARACTERS: Mapping[str, Any] = {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64}
 VIT: Mapping[str, Any] = {"side": 32, "patch": 4, "depth": 12, "width": 192, "heads": 3, "classes": 10}
 GGML_WORKLOADS = (
     mlp("iris-16", "MLP 4-20-3, batch 16", 16, (4, 20, 3), 512, {GGML_OPT: 1.1}),

@@ -1,17 +1,19 @@
 """Emitted programs of catgrad, by the learner of the target.
 
-The word is the name of a target, and may end in `/any` for a batch whose size is a symbol.
+The word is the name of a target, and may end in `/any` for a batch whose size is a symbol, or for the target
+ggml in the number of steps in one call.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.cpu.workloads import chosen
-from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
+from benchmarks.ggml.workloads import GgmlWorkload
+from benchmarks.peers.worker import LOOPED, STEPS, TEN, Case, Makers, Timed, serve
 from catgrad import emit
 
 
@@ -20,13 +22,16 @@ class Model:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.target, _, size = case.word.partition("/")
-        [workload] = chosen(case.spec["name"])
-        self.workload = workload.any_batch() if size == "any" else workload
+        self.target, _, self.size = case.word.partition("/")
+        ggml = self.target == "ggml"
+        workload = GgmlWorkload(**case.spec) if ggml else chosen(case.spec["name"])[0]
+        self.workload = workload.any_batch() if self.size == "any" else workload
 
     @cached_property
     def loaded(self) -> Any:
         """The training class."""
+        if self.target == "ggml":
+            return emit(self.workload.task, "ggml", ["step_many"]).load(threads=self.case.threads)()
         options = {"openmp": True} if self.target == "c" and self.case.threads > 1 else {}
         functions = ["predict", "step"]
         functions += ["step_many", "predict_prepared"] if self.target == "c" else []
@@ -57,12 +62,15 @@ class Model:
         call = learner.prepared() if packs else getattr(learner, method)
         data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
         arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]
-        return Timed(lambda: call(*arrays), copies or 1)
+        return Timed(lambda: call(*arrays), copies or 1, parameters=lambda: dict(learner.parameters))
 
 
 def makers(case: Case) -> Makers:
     """The measures of the target; only some have many steps in one call."""
     model = Model(case)
+    if model.target == "ggml":
+        counts = {"step": int(model.size), TEN: STEPS}
+        return {name: partial(model.timed, "step_many", count) for name, count in counts.items()}
     every = {"step": lambda: model.timed("step"), "predict": lambda: model.timed("predict")}
     if model.target == "c":
         every["loop"] = lambda: model.timed("step_many", LOOPED)

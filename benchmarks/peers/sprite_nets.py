@@ -6,27 +6,8 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-
-class Block(nn.Module):
-    """A transformer block: causal attention and a perceptron, with norms first and residual connections."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.head = heads, width // heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """X after one block."""
-        n, t, d = x.shape
-        parts = self.qkv(self.norm1(x)).split(d, -1)
-        q, k, v = (part.view(n, t, self.heads, self.head).transpose(1, 2) for part in parts)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, d)
-        x = x + self.out(y)
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+from benchmarks.peers.torch_nets.transformers import Block
 
 
 class Gpt(nn.Module):

@@ -61,6 +61,19 @@ def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.op
     return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=not is_sparse)
 
 
+def stepped(optimiser: torch.optim.Optimizer, forward: Callable[[], torch.Tensor]) -> Callable[[], Any]:
+    """Return a step of training, which returns the loss before it."""
+
+    def step() -> torch.Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        value = forward()
+        value.backward()
+        optimiser.step()
+        return value.detach()
+
+    return step
+
+
 def tables_of(net: nn.Module) -> list[nn.Embedding]:
     """List the embeddings of a model."""
     return [part for part in net.modules() if isinstance(part, nn.Embedding)]

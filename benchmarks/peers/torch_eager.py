@@ -10,7 +10,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of, with_sparse_gradients
+from benchmarks.peers.torch_case import (
+    batch_of,
+    loss_of,
+    net_of,
+    optimiser_of,
+    stepped,
+    with_sparse_gradients,
+)
 from benchmarks.peers.torch_nets.names import places
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
@@ -29,14 +36,7 @@ def prepared(case: Case, training: bool) -> Any:
 def stepping(case: Case) -> Timed:
     """One step of training."""
     (net, x, y), loss = prepared(case, training=True), loss_of(case)
-    optimiser = optimiser_of(case, net)
-
-    def step() -> Any:
-        optimiser.zero_grad()
-        value = loss(net(x), y)
-        value.backward()
-        optimiser.step()
-        return value.detach()
+    step = stepped(optimiser_of(case, net), lambda: loss(net(x), y))
 
     def parameters() -> Any:
         return {name: array.numpy() for name, array in places(net, case.parameters).items()}

@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.peers import torch_eager
 from benchmarks.peers.gpu_worker import GpuWorker
-from benchmarks.peers.torch_case import loss_of, optimiser_of
+from benchmarks.peers.torch_case import loss_of, optimiser_of, stepped
 from benchmarks.peers.torch_whole import whole
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
@@ -30,14 +30,7 @@ def graph(case: Case) -> Timed:
     """One step captured in a CUDA graph."""
     (net, x, y), loss = torch_eager.prepared(case, training=True), loss_of(case)
     optimiser = optimiser_of(case, net, captured=True)
-
-    def step() -> torch.Tensor:
-        optimiser.zero_grad(set_to_none=True)
-        value = loss(net(x), y)
-        value.backward()
-        optimiser.step()
-        return value.detach()
-
+    step = stepped(optimiser, lambda: loss(net(x), y))
     first = {name: array.clone() for name, array in net.state_dict().items()}
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -65,17 +58,8 @@ def graph(case: Case) -> Timed:
 def step_in_parts(case: Case, mode: str) -> Timed:
     """One step of training, with the compiled model and autograd."""
     (net, x, y), loss = torch_eager.prepared(case, training=True), loss_of(case)
-    optimiser = optimiser_of(case, net)
     compiled = torch.compile(lambda x, y: loss(net(x), y), fullgraph=True, mode=mode)
-
-    def step() -> torch.Tensor:
-        optimiser.zero_grad()
-        value = compiled(x, y)
-        value.backward()
-        optimiser.step()
-        return value.detach()
-
-    return Timed(step, fetch=fetched)
+    return Timed(stepped(optimiser_of(case, net), lambda: compiled(x, y)), fetch=fetched)
 
 
 def whole_step(case: Case, mode: str) -> Timed:

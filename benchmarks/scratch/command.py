@@ -13,8 +13,9 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -27,7 +28,7 @@ from benchmarks.options import Keep, Only, Quick
 from benchmarks.records import OURS, Row
 from benchmarks.scratch import tables as sprite_tables
 from benchmarks.scratch.cases import VMS, Case, Net, chosen
-from benchmarks.scratch.tables import PEER, Size, kept, line, row_of
+from benchmarks.scratch.tables import PEER, kept, line, row_of, size_of
 from benchmarks.scratch.timing import Race, Sprite
 from catgrad import Task, emit, mse, sgd
 from catgrad.errors import CatgradWarning, ToolError
@@ -102,7 +103,7 @@ def checked(sprite: Sprite, vm: str, right: np.ndarray) -> float:
     return error
 
 
-def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size]]:
+def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[dict[str, Any]]]:
     """Return the figures of one model, on both machines."""
     right = np.load(folder / f"{made.net.name}.npy").reshape(-1)
     cases = made.net.cases
@@ -121,14 +122,14 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
         ]  # fmt: skip
     learns = Case("train step")
     more = [] if learns.sprite in [sprite.name for sprite in sprites] else [made.ours(learns, right.size)]
-    return rows, [Size.of(made.net.title, sprite) for sprite in [*sprites, *more]]
+    return rows, [size_of(made.net.title, sprite) for sprite in [*sprites, *more]]
 
 
 def run(names: str, quick: bool, keep: bool) -> None:
     """Measure, print and keep."""
     nets, race, busy = chosen(names), QUICK if quick else FULL, machine.busy()
     rows: list[Row] = []
-    sizes: list[Size] = []
+    sizes: list[dict[str, Any]] = []
     with CONSOLE.status("models and peers") as status, tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         models = [made(net, folder) for net in nets]
@@ -141,9 +142,8 @@ def run(names: str, quick: bool, keep: bool) -> None:
                 CONSOLE.print(line(row), highlight=False)
     sprite_tables.show(CONSOLE, rows, sizes)
     if keep:
-        more, versions = {"sizes": [asdict(size) for size in sizes]}, records.versions_of(PEERS)
-        record = kept("python -m benchmarks.scratch --keep", rows, busy, versions, more)
-        records.added(record, PATH).keep(PATH)
+        versions = records.versions_of(PEERS)
+        kept("python -m benchmarks.scratch --keep", rows, busy, versions, {"sizes": sizes}).keep(PATH)
 
 
 def main(only: Only = "", quick: Quick = False, keep: Keep = False) -> None:

@@ -126,8 +126,7 @@ def main(only: Only = "", keep: Keep = False) -> None:
     rows = [measured(way, weights, right.ravel()) for way in WAYS if is_chosen(name_of(way), only)]
     Console(width=170).print(table(rows, COLUMNS))
     if keep:
-        record = kept("python -m benchmarks.scratch.storage --keep", rows, busy)
-        records.added(record, PATH).keep(PATH)
+        kept("python -m benchmarks.scratch.storage --keep", rows, busy).keep(PATH)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from catgrad.backends.scratch.machine.node import PACKAGES
 from rich import box
@@ -67,31 +66,20 @@ COLUMNS = {
 """The comparison with the peer on one virtual machine."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of a sprite: blocks, and bytes of its JSON and of its file."""
-
-    net: str
-    sprite: str
-    blocks: int
-    json: int
-    file: int
-
-    @classmethod
-    def of(cls, net: str, sprite: Sprite) -> Self:
-        """Return the size of a sprite."""
-        return cls(net, sprite.name, sprite.blocks, len(sprite.json), len(sprite.file))
+def size_of(net: str, sprite: Sprite) -> dict[str, Any]:
+    """Return the size of a sprite: blocks, and bytes of its JSON and of its file."""
+    sizes = {"blocks": sprite.blocks, "json": len(sprite.json), "file": len(sprite.file)}
+    return {"net": net, "sprite": sprite.name, **sizes}
 
 
-def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size]) -> None:
+def show(console: Console, rows: Sequence[Row], sizes: Sequence[Mapping[str, Any]]) -> None:
     """Print all tables."""
     for vm in VMS:
         console.print(table([row for row in rows if row.facts["vm"] == vm], COLUMNS, f"times on {vm}"))
     found = Table("model", "sprite", "blocks", "JSON, kB", "file, kB", title="sizes", box=box.SIMPLE_HEAD)
     for size in sizes:
-        found.add_row(
-            size.net, size.sprite, f"{size.blocks:,}", f"{size.json / 1e3:.1f}", f"{size.file / 1e3:.1f}"
-        )
+        kilobytes = (f"{size[name] / 1e3:.1f}" for name in ("json", "file"))
+        found.add_row(size["net"], size["sprite"], f"{size['blocks']:,}", *kilobytes)
     console.print(found)
 
 

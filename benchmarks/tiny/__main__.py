@@ -19,8 +19,9 @@ from rich.console import Console
 from benchmarks.harness import ROOT, errors_in_a_line
 from benchmarks.machine import operations
 from benchmarks.options import Keep, Only, is_chosen
-from benchmarks.records import Record, Row, added, path_of
-from benchmarks.tables import cells, counted, fact, figure, markdown, text, write_table
+from benchmarks.records import Record, Row, path_of
+from benchmarks.tables import cells, counted, fact, figure, markdown, text
+from benchmarks.tables import keep as keep_tables
 from benchmarks.tiny import build, peers
 from benchmarks.tiny.nets import NETS, task
 from catgrad.errors import ToolError
@@ -100,10 +101,7 @@ def main(
         rows += peers.rows(aifes, Path(scratch))
     print(*tables(rows), sep="\n\n")
     if keep:
-        found = added(Record("python -m benchmarks.tiny --aifes FOLDER --keep", rows), JSON)
-        found.keep(JSON)
-        for each in tables(found.rows):
-            write_table(PAGE, each)
+        keep_tables(Record("python -m benchmarks.tiny --aifes FOLDER --keep", rows), JSON, PAGE, tables)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from catgrad.backends.c import compiler
 from catgrad.backends.c.cross import SIZE, SIZE_FLAGS, said, zig
 
 from benchmarks.harness import ROOT
+from benchmarks.machine import workspaces
 from catgrad import Task, emit
 from catgrad.tools import Executable
 
@@ -56,7 +57,7 @@ def write(folder: Path, task: Task, bound: float) -> int:
     artifact.write(folder)
     told = json.loads(artifact.files["manifest.json"])
     [x], [y_hat] = task.inputs, task.outputs
-    step, predict = workspace_bytes(artifact)
+    step, predict = workspaces(artifact.load().library)
     (folder / "trainer.c").write_text(
         rendered(
             "catgrad.c.j2", name=told["prefix"], tables={t: sized(a) for t, a in told["tables"].items()},
@@ -70,13 +71,6 @@ def write(folder: Path, task: Task, bound: float) -> int:
 def sized(arrays: Iterable[Any]) -> list[dict[str, Any]]:
     """Return arrays of a manifest with their numbers of elements."""
     return [{"member": array["member"], "size": prod(array["shape"])} for array in arrays]
-
-
-def workspace_bytes(artifact: Any) -> tuple[int, int]:
-    """Return the bytes of workspace of step and predict."""
-    library = artifact.load().library
-    step, predict = (library.workspace_bytes(name, 0)() for name in ("step", "predict"))
-    return step, predict
 
 
 def rendered(template: str, **variables: Any) -> str:

@@ -8,11 +8,11 @@ from catgrad.backends.scratch.assemble import sprite3
 
 from benchmarks.harness import ROOT, duration
 from benchmarks.records import OURS, read
-from benchmarks.scratch.cases import NETS, Case, both, chosen
+from benchmarks.scratch.cases import Case, both, chosen
 from benchmarks.scratch.command import PATH, checked, made
 from benchmarks.scratch.tables import PEER, each, row_of, title
 from benchmarks.scratch.timing import Race, Sprite, call
-from catgrad.errors import ToolError, UnknownName
+from catgrad.errors import ToolError
 from tests.scratch.machines import on_machines
 
 TEXT = """
@@ -76,13 +76,6 @@ def test_sprites_agree_with_the_modules(vm, tmp_path):
     assert torch.equal(torch.from_numpy(model.example), example)
     for case in iris.cases:
         assert checked(model.ours(case, 3), vm, right) < 1e-6
-
-
-def test_models_are_chosen_by_name():
-    assert chosen("") == NETS
-    assert [net.name for net in chosen("gpt, iris")] == ["gpt", "iris"]
-    with pytest.raises(UnknownName, match="did you mean"):
-        chosen("digit")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,13 @@ import pytest
 from catgrad.backends.ggml.tools import NEEDS
 
 from benchmarks.ggml import command as ggml
-from benchmarks.ggml.workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, workloads
+from benchmarks.ggml.workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH
 from benchmarks.peers import ggml_opt
 from benchmarks.peers.worker import Case
 from benchmarks.race import Result
 from benchmarks.records import Record, added, read
 from benchmarks.tables import reasons
 from benchmarks.workloads import written
-from catgrad.errors import UnknownName
 
 ABSENT = next((tool.absence() for tool in NEEDS if not tool.is_installed()), "")
 ABSENT = ABSENT or (
@@ -45,13 +44,6 @@ def test_another_parameter_after_ten_steps_is_told(name, wrong):
 def test_ggml_opt_trains_only_what_ggml_can_derive(workload, tmp_path):
     made = ggml_opt.makers(Case(written(workload, tmp_path), 1, "10"))
     assert bool(made) is (workload.net == "perceptron")
-
-
-def test_rows_are_chosen_by_name():
-    assert workloads("") == GGML_WORKLOADS
-    assert workloads("mlp, vit") == (GGML_WORKLOADS[2], GGML_WORKLOADS[4])
-    with pytest.raises(UnknownName, match="did you mean 'vit'"):
-        workloads("vi")
 
 
 def test_ratios_are_those_to_each_peer_that_was_timed():

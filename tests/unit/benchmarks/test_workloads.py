@@ -12,7 +12,9 @@ import benchmarks
 from benchmarks import machine
 from benchmarks.cpu.command import goal_of
 from benchmarks.cpu.workloads import WORKLOADS, chosen
+from benchmarks.ggml import workloads as ggml
 from benchmarks.peers.worker import Case, loss_of
+from benchmarks.scratch import cases
 from benchmarks.workloads import written
 from catgrad.errors import UnknownName
 
@@ -62,11 +64,16 @@ def test_operations_in_loops_are_counted_as_often_as_they_run():
     assert machine.operations(lstm.task, "predict") == layers + 2 * 16 * 64 * 128 * 10
 
 
-def test_workloads_are_chosen_by_name():
-    assert chosen("") == WORKLOADS
-    assert [workload.name for workload in chosen("mlp, lenet")] == ["mlp", "lenet"]
-    with pytest.raises(UnknownName, match="did you mean 'lenet'"):
-        chosen("lenett")
+@pytest.mark.parametrize(
+    ("chosen", "every"),
+    [(chosen, WORKLOADS), (ggml.workloads, ggml.GGML_WORKLOADS), (cases.chosen, cases.NETS)],
+)
+def test_rows_are_chosen_by_name(chosen, every):
+    first, *_, last = every
+    assert chosen("") == every
+    assert chosen(f"{last.name}, {first.name}") == (last, first)
+    with pytest.raises(UnknownName, match=f"did you mean '{last.name}'"):
+        chosen(f"{last.name}x")
 
 
 @pytest.mark.parametrize(("name", "goal"), [("mlp", 2), ("char-gpt", 2), ("lenet", 4), ("resnet-8", 4)])

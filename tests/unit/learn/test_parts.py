@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.machine import operations
-from benchmarks.part import PARTS, net, trained, workspaces
+from benchmarks.machine import operations, workspaces
+from benchmarks.part import PARTS, net, trained
 from benchmarks.tiny import nets as tiny
 from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops
 from catgrad.errors import OptionError
