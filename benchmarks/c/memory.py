@@ -16,6 +16,7 @@ import typer
 from catgrad.backends.c.machine import MACHINE
 
 from benchmarks.cpu.workloads import WORKLOADS
+from benchmarks.tables import markdown
 from benchmarks.workloads import Workload
 from catgrad import Task, emit
 from catgrad.functors import evaluation
@@ -57,14 +58,15 @@ def curve(task: Task) -> tuple[Curve, Plan]:
 
 def table(workloads: Sequence[Workload]) -> None:
     """Print the workspace of each step: arrays, scratch memory, and in segments."""
-    typer.echo("| step | workspace in bytes | arrays | scratch | in segments |\n|---|---|---|---|---|")
+    lines = []
     for workload in workloads:
         _, plan = curve(workload.task)
         counts = {n: int(curve(recomputed(workload.task, n))[1].total) for n in (2, 4, 8)}  # type: ignore[arg-type]
         best = min(counts, key=lambda n: counts[n])
         scratch = int(plan.total) - int(plan.size)  # type: ignore[arg-type]
         gain = f"{counts[best]:,} in {best}" if counts[best] < int(plan.total) else "–"  # type: ignore[arg-type]
-        typer.echo(f"| {workload.title} | {plan.total:,} | {plan.size:,} | {scratch:,} | {gain} |")
+        lines.append([workload.title, *(f"{size:,}" for size in (plan.total, plan.size, scratch)), gain])
+    typer.echo(markdown(("step", "workspace in bytes", "arrays", "scratch", "in segments"), lines))
 
 
 def draw(path: Path, workloads: Sequence[Workload]) -> None:

@@ -83,27 +83,19 @@ class Product:
 
     def functions(self, libraries: dict[str, Any]) -> dict[str, Callable[[], Any]]:
         """Return the computations, and those that measure the bounds."""
-        own, at, packed = self._operand(self.a), self._operand(self.b), self._packed()
-        sizes = [*map(ctypes.c_ssize_t, self.sizes), *own]
-        scratch = aligned(packed.size)
+        sizes, packed = map(ctypes.c_ssize_t, self.sizes), self._packed()
+        operands = [*sizes, *self._operand(self.a), *self._operand(self.b)]
+        scratch = pointer(aligned(packed.size))
         given = {
-            OURS: (self.code.product, *sizes, *at, self._result(OURS), pointer(scratch)),
-            PACKED: (
-                self.code.packed_product,
-                *sizes,
-                *at,
-                pointer(packed),
-                self._result(PACKED),
-                pointer(scratch),
-            ),
+            OURS: (self.code.product, *operands, self._result(OURS), scratch),
+            PACKED: (self.code.packed_product, *operands, pointer(packed), self._result(PACKED), scratch),
         } | {
-            name: (self.code.library_product, *sizes, *at, self._result(name), function)
+            name: (self.code.library_product, *operands, self._result(name), function)
             for name, function in libraries.items()
         }
         m, n, k = self.sizes
-        operands = aligned(-(-(m * k + k * n + m * n) // 1024) * 1024)
-        size = ctypes.c_ssize_t(operands.size)
-        given[READING] = self.code.reading, size, pointer(operands), pointer(self.sink)
+        arrays = aligned(-(-(m * k + k * n + m * n) // 1024) * 1024)
+        given[READING] = self.code.reading, ctypes.c_ssize_t(arrays.size), pointer(arrays), pointer(self.sink)
         calls = {name: partial(function, self.times, *rest) for name, (function, *rest) in given.items()}
         return calls | {PEAK: partial(self.code.peak, PEAK_TURNS, pointer(self.sink))}
 

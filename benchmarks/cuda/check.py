@@ -80,21 +80,10 @@ def sanitized(name: str, tool: str, seconds: float) -> str:
         return "not run: there is no compute-sanitizer"
     if seconds <= 0:
         return "not run: the time is up"
-    command = [
-        program,
-        "--tool",
-        tool,
-        "--error-exitcode",
-        str(FAILED),
-        sys.executable,
-        "-m",
-        __spec__.name,
-        name,
-    ]
+    options = ["--tool", tool, "--error-exitcode", str(FAILED)]
+    command = [program, *options, sys.executable, "-m", __spec__.name, name]
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=seconds
-        )  # fmt: skip
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "stopped: the time is up"
     last = ([*done.stdout.splitlines(), *done.stderr.splitlines()] or ["it says nothing"])[-1]

@@ -76,16 +76,8 @@ def bound(case: KernelCase, function: Function, emitted: Emitted, rng: np.random
     outputs = [empty(port.type, emitted.device) for port in function.outputs]
     size = sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
     ours = emitted.bound(function.name, {}, inputs, outputs)
-    return Bound(
-        ours,
-        outputs,
-        case.peer,
-        case.keep(inputs),
-        size,
-        case.operations(*sizes),
-        case.precision,
-        case.compiled,
-    )
+    about = case.operations(*sizes), case.precision, case.compiled
+    return Bound(ours, outputs, case.peer, case.keep(inputs), size, *about)
 
 
 def empty(type: NdArrayType, device: str) -> torch.Tensor:

@@ -66,6 +66,7 @@ RESNET_18: Mapping[str, Any] = {
     "blocks": ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)),
 }  # fmt: skip
 SMALL_RESNET = {"side": 16, "stem": (4, 7, 2), "pooled": True, "classes": 10, "blocks": ((4, 1), (8, 2))}
+TINY_RESNET = {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}
 MOMENTUM: Mapping[str, Any] = {"rate": 0.05, "momentum": 0.9}
 GPT_2 = {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context": 1024}
 SMALL_GPT = {"batch": 2, "sizes": {"vocabulary": 64, "depth": 1, "width": 32, "heads": 2, "context": 16}}
@@ -101,34 +102,22 @@ def char_gpt(precision: str, *flags: str) -> GpuWorkload:
     )  # fmt: skip
 
 
+def resnet(
+    name: str, title: str, sizes: Mapping[str, Any], batch: int, ours: tuple[str, ...], few: Mapping[str, Any]
+) -> GpuWorkload:
+    """A residual network, in a part of its own."""
+    return GpuWorkload(
+        name, f"{title}, batch {batch}", "resnet", sizes, batch, optimiser=MOMENTUM, part=name, ours=ours,
+        peers=IMAGES, reduced={"batch": 2, "sizes": few},
+    )  # fmt: skip
+
+
 GPU_WORKLOADS = (
     gpt_2("bf16", "bf16", "gpt-2-bf16", "eager", "parts/default", "parts/reduce-overhead"),
-    GpuWorkload(
-        "resnet-18",
-        "ResNet-18, 3 × 224 × 224, batch 32",
-        "resnet",
-        RESNET_18,
-        32,
-        optimiser=MOMENTUM,
-        part="resnet-18",
-        ours=("graph", "graph/tf32"),
-        peers=IMAGES,
-        reduced={"batch": 2, "sizes": SMALL_RESNET},
-    ),
+    resnet("resnet-18", "ResNet-18, 3 × 224 × 224", RESNET_18, 32, ("graph", "graph/tf32"), SMALL_RESNET),
     char_gpt("float32", "tf32"),
     char_gpt("bf16"),
-    GpuWorkload(
-        "resnet-8",
-        "ResNet-8, 3 × 32 × 32, batch 128",
-        "resnet",
-        {},
-        128,
-        optimiser=MOMENTUM,
-        part="resnet-8",
-        ours=("launches", "graph", "graph/tf32"),
-        peers=IMAGES,
-        reduced={"batch": 2, "sizes": {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}},
-    ),
+    resnet("resnet-8", "ResNet-8, 3 × 32 × 32", {}, 128, ("launches", "graph", "graph/tf32"), TINY_RESNET),
     GpuWorkload("iris", "iris MLP 4-20-3, batch 150", batch=150, **(IRIS | {"measures": (STEP,)})),
     GpuWorkload(
         "mnist",

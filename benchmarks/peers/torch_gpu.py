@@ -26,6 +26,11 @@ def fetched(losses: torch.Tensor) -> Any:
     return losses.float().cpu().numpy()
 
 
+def replayed(captured: torch.cuda.CUDAGraph, value: torch.Tensor) -> Timed:
+    """Return the replay of a captured step, which writes its loss to a tensor."""
+    return Timed(lambda: captured.replay() or value, fetch=fetched)
+
+
 def graph(case: Case) -> Timed:
     """One step captured in a CUDA graph."""
     (net, x, y), loss = torch_eager.prepared(case, training=True), loss_of(case)
@@ -48,11 +53,7 @@ def graph(case: Case) -> Timed:
     with torch.cuda.graph(captured):
         value = step()
 
-    def replay() -> torch.Tensor:
-        captured.replay()
-        return value
-
-    return Timed(replay, fetch=fetched)
+    return replayed(captured, value)
 
 
 def step_in_parts(case: Case, mode: str) -> Timed:

@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from benchmarks.peers.gpu_worker import GpuWorker
 from benchmarks.peers.torch_case import batch_of, loss_of, net_of
-from benchmarks.peers.torch_gpu import fetched
+from benchmarks.peers.torch_gpu import replayed
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
@@ -50,12 +50,7 @@ def stepping(case: Case) -> Timed:
                 array.copy_(new[name])
     for name, array in parameters.items():
         array.copy_(first[name])
-
-    def replay() -> torch.Tensor:
-        captured.replay()
-        return value
-
-    return Timed(replay, fetch=fetched)
+    return replayed(captured, value)
 
 
 def makers(case: Case) -> Makers:
