@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-from benchmarks.cpu.rows import SHARES, counted
+from benchmarks.cpu.rows import RATIOS, SHARES, counted
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.records import OURS, Record, Row, path_of, read
 from benchmarks.tables import BESIDE, markdown, over, text
@@ -72,11 +72,13 @@ def lines(row: Row) -> Iterator[tuple[float, list[str]]]:
 
 
 def means(file: Record) -> str:
-    """Return a sentence about each mean share of the roofline that a file has."""
+    """Return a sentence about each geometric mean of a file: of ratios, and of shares of the roofline."""
     return "".join(
-        f" Geometric mean of the {SHARES} of steps, {counted(each['threads'])}: {each[SHARES][0]:.3g}."
+        f" Geometric mean of the {what} of steps, {counted(each['threads'])}: {each[what][0]:.3g}"
+        f" (rows: {each[what][1]})."
         for each in file.more.get("means", ())
-        if SHARES in each
+        for what in (RATIOS, SHARES)
+        if what in each
     )
 
 

@@ -149,8 +149,10 @@ def test_every_workload_has_a_step_for_any_batch(workload):
     assert (same.shape[1:], same.dtype) == (x.shape[1:], x.dtype)
 
 
-def test_the_page_of_figures_has_the_means_of_shares():
-    assert sentence(
-        Record("", [], {}, more={"means": [{"threads": 2, SHARES: [0.5, 3]}, {"threads": 1}]})
-    ) == (" Geometric mean of the shares of the roofline of steps, 2 threads: 0.5.")
+def test_the_page_of_figures_has_the_means_of_ratios_and_of_shares():
+    every = [{"threads": 2, SHARES: [0.5, 3], RATIOS: [0.7, 4]}, {"threads": 1}]
+    assert sentence(Record("", [], {}, more={"means": every})) == (
+        " Geometric mean of the ratios of steps, 2 threads: 0.7 (rows: 4)."
+        " Geometric mean of the shares of the roofline of steps, 2 threads: 0.5 (rows: 3)."
+    )
     assert sentence(Record("", [], {})) == ""
