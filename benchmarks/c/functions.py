@@ -60,10 +60,8 @@ def measured(code: ctypes.CDLL, function: str, libraries: dict[str, Any]) -> Row
     size, results = ctypes.c_ssize_t(NUMBERS), {name: aligned(NUMBERS) for name in (OURS, *libraries)}
     given = {name: (TIMES, size, pointer(x), pointer(exponents), pointer(y)) for name, y in results.items()}
     call = code.call_power_of_library if function == POWER else code.call_library
-    calls: dict[str, Callable[[], Any]] = {
-        name: partial(call, *given[name], each) for name, each in libraries.items()
-    }
-    calls[OURS] = partial(code[f"call_{function}"], *given[OURS])
+    calls: dict[str, Callable[[], Any]] = {OURS: partial(code[f"call_{function}"], *given[OURS])}
+    calls |= {name: partial(call, *given[name], each) for name, each in libraries.items()}
     taken = rounds_of(calls)
     for y in results.values():
         np.testing.assert_allclose(y, results[OURS], rtol=1e-6, atol=1e-6)

@@ -30,9 +30,8 @@ def figures(taken: Sequence[float]) -> dict[str, float]:
 
 
 def row_of(what: str, taken: Mapping[str, Sequence[float]], **facts: Any) -> Row:
-    """Return the row of times by name, ours first."""
-    names = [OURS, *(name for name in taken if name != OURS)]
-    return Row(what, {name: figures(taken[name]) for name in names}, facts=facts)
+    """Return the row of times by name."""
+    return Row(what, {name: figures(each) for name, each in taken.items()}, facts=facts)
 
 
 def rate(name: str, shown: Callable[[Row, float], float], form: str) -> Callable[[Row], str]:

@@ -61,9 +61,8 @@ def compiling(with_peer: bool) -> Iterator[Row]:
     small, one_by_one = best(lambda: compile_chain(128)), best(lambda: compile_chain(128, True))
     large = best(lambda: compile_chain(1024), repeats=3)
     if with_peer:
-        python = peer_python(
-            "catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0"
-        )  # it imports torch undeclared
+        # It imports torch undeclared.
+        python = peer_python("catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0")
         peer = seconds_printed(python, "benchmarks/peers/catgrad_chain.py", "128")
         yield pair("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
         yield pair("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer)

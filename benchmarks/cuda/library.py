@@ -75,10 +75,8 @@ class Emitted:
 
         `name` is that of an entry point with the same arguments, but for the `first` ones and `steps`.
         """
-        convention, kept = (
-            CallConvention.of(self.program[function]),
-            [*inputs, *outputs, self._workspace(function)],
-        )
+        convention = CallConvention.of(self.program[function])
+        kept = [*inputs, *outputs, self._workspace(function)]
         structs = [table_of(tables[role]) for role, _ in convention.tables]
         gradients = [table_of(tables[Role.GRADIENT])] if convention.gradients else []
         places = [tensor.data_ptr() for tensor in kept]

@@ -10,14 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.torch_case import (
-    batch_of,
-    loss_of,
-    net_of,
-    optimiser_of,
-    stepped,
-    with_sparse_gradients,
-)
+from benchmarks.peers import torch_case
 from benchmarks.peers.torch_nets.names import places
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
@@ -26,8 +19,8 @@ CHANNELS_LAST = "channels_last"
 
 def prepared(case: Case, training: bool) -> Any:
     """Return the model, x and y in the memory format of the case."""
-    net, (x, y) = net_of(case, training), batch_of(case)
-    with_sparse_gradients(case, net)
+    net, (x, y) = torch_case.net_of(case, training), torch_case.batch_of(case)
+    torch_case.with_sparse_gradients(case, net)
     if CHANNELS_LAST in case.flags:
         return net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last), y
     return net, x, y
@@ -35,8 +28,8 @@ def prepared(case: Case, training: bool) -> Any:
 
 def stepping(case: Case) -> Timed:
     """One step of training."""
-    (net, x, y), loss = prepared(case, training=True), loss_of(case)
-    step = stepped(optimiser_of(case, net), lambda: loss(net(x), y))
+    (net, x, y), loss = prepared(case, training=True), torch_case.loss_of(case)
+    step = torch_case.stepped(torch_case.optimiser_of(case, net), lambda: loss(net(x), y))
 
     def parameters() -> Any:
         return {name: array.numpy() for name, array in places(net, case.parameters).items()}

@@ -16,7 +16,7 @@ from benchmarks.harness import duration
 from benchmarks.records import OURS, Record, Row
 from benchmarks.scratch.cases import VMS, Case
 from benchmarks.scratch.timing import Sprite
-from benchmarks.tables import COMPARISON, table
+from benchmarks.tables import COMPARISON, figure, table
 
 PEER = "cattorch"
 
@@ -54,14 +54,9 @@ def each(name: str) -> Callable[[Row], str]:
     return cell
 
 
-def error(name: str) -> Callable[[Row], str]:
-    """Return the cell of an error."""
-    return lambda row: f"{row.results[name]['error']:.1e}"
-
-
 COLUMNS = {
-    **COMPARISON, "what": title, "ns each": each(OURS), "peer's": each(PEER), "error": error(OURS),
-    "peer's ": error(PEER),
+    **COMPARISON, "what": title, "ns each": each(OURS), "peer's": each(PEER),
+    "error": figure("error", "{:.1e}".format, OURS), "peer's ": figure("error", "{:.1e}".format, PEER),
 }  # fmt: skip
 """The comparison with the peer on one virtual machine."""
 

@@ -13,7 +13,7 @@ from benchmarks.c.rounds import OURS, ratios, row_of
 
 
 def test_the_fastest_library_of_each_round_is_the_peer():
-    row = row_of("exp", {"libmvec": [1.0, 4.0, 4.0], "SLEEF": [3.0, 3.0, 3.0], OURS: [2.0, 3.0, 3.0]})
+    row = row_of("exp", {OURS: [2.0, 3.0, 3.0], "libmvec": [1.0, 4.0, 4.0], "SLEEF": [3.0, 3.0, 3.0]})
     assert ratios(row) == [2.0, 1.0]
     assert COLUMNS["beside the fastest"](row) == "[red]2.00[/] | 1.00"
     alone = row_of("exp", {OURS: [2e-9]})
