@@ -8,6 +8,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import axis_of, full
 from catgrad.frontends.onnx.registry import onnx
 from catgrad.frontends.translation import spread
+from catgrad.terms.var import Var
 
 onnx("Relu", since=(13, 14))(lambda x: ops.relu(x))
 onnx("Sigmoid", since=13)(lambda x: ops.sigmoid(x))
@@ -19,43 +20,43 @@ onnx("LeakyRelu", since=(6, 16))(lambda x, *, alpha=0.01: ops.leaky_relu(x, alph
 
 
 @onnx("Elu", since=(6, 22))
-def elu(x: Any, *, alpha: float = 1.0) -> Any:
+def elu(x: Var, *, alpha: float = 1.0) -> Var:
     """x where x > 0, α (eˣ - 1) elsewhere."""
     return ops.elu(x, alpha)
 
 
 @onnx("Selu", since=(6, 22))
-def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Any:
+def selu(x: Var, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Var:
     """γ x where x > 0, γ α (eˣ - 1) elsewhere."""
     return gamma * ops.elu(x, alpha)
 
 
 @onnx("Shrink", since=9)
-def shrink(x: Any, *, lambd: float = 0.5, bias: float = 0.0) -> Any:
+def shrink(x: Var, *, lambd: float = 0.5, bias: float = 0.0) -> Var:
     """x moved towards 0 by a bias where |x| > λ, 0 elsewhere."""
     return ops.select(x < -lambd, x + bias, ops.select(x > lambd, x - bias, full(x, 0)))
 
 
 @onnx("Gelu", since=20)
-def gelu(x: Any, *, approximate: str = "none") -> Any:
+def gelu(x: Var, *, approximate: str = "none") -> Var:
     """Gaussian error linear unit, or its approximation by tanh."""
     return ops.gelu(x) if approximate == "none" else ops.gelu_tanh(x)
 
 
 @onnx("HardSigmoid", since=(6, 22))
-def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+def hard_sigmoid(x: Var, *, alpha: float = 0.2, beta: float = 0.5) -> Var:
     """αx + β, within 0 and 1."""
     return ops.clamp(alpha * x + beta, 0.0, 1.0)
 
 
 @onnx("PRelu", since=(9, 16))
-def parametric_relu(x: Any, slope: Any) -> Any:
+def parametric_relu(x: Var, slope: Any) -> Var:
     """x where x > 0, slope · x elsewhere."""
     return ops.select(x < 0, spread(slope, x.shape) * x, x)
 
 
 @onnx("Hardmax", since=13)
-def hardmax(x: Any, *, axis: int = -1) -> Any:
+def hardmax(x: Var, *, axis: int = -1) -> Var:
     """1 at the first greatest element along an axis, 0 elsewhere."""
     axis = axis_of(x, axis)
     place = ops.broadcast(ops.argmax(x, axis), x.shape, [axis])

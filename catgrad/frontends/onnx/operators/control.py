@@ -11,6 +11,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -83,13 +84,13 @@ def scan(
     return (*last, *outputs)
 
 
-def _front(x: Any, axis: int) -> Any:
+def _front(x: Var, axis: int) -> Var:
     """Move an axis to the front."""
     axis %= x.type.rank
     return ops.permute(x, axis, *(k for k in range(x.type.rank) if k != axis)) if axis else x
 
 
-def _back(x: Any, axis: int) -> Any:
+def _back(x: Var, axis: int) -> Var:
     """Move the first axis to another place."""
     order = list(range(1, x.type.rank))
     order.insert(axis % x.type.rank, 0)

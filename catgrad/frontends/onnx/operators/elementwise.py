@@ -13,6 +13,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import dtype_of, full, literal, together
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 UNARY: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
@@ -52,16 +53,16 @@ for _name, (_pair, _since) in BINARY.items():
     _binary(_name, _pair, _since)
 
 
-def _xor(x: Any, y: Any) -> Any:
+def _xor(x: Var, y: Any) -> Any:
     return (x & ~y) | (~x & y)
 
 
-def _equal(x: Any, y: Any) -> Any:
+def _equal(x: Var, y: Any) -> Any:
     return ~_xor(x, y) if x.dtype is Dtype.bool else x == y
 
 
 @onnx("Div", since=(13, 14))
-def divide(x: Any, y: Any) -> Any:
+def divide(x: Var, y: Any) -> Any:
     """Quotient, of integers rounded towards 0."""
     x, y = together(x, y)
     if x.dtype.is_floating:
@@ -71,7 +72,7 @@ def divide(x: Any, y: Any) -> Any:
 
 
 @onnx("Mod", since=(13, 28))
-def remainder(x: Any, y: Any, *, fmod: int = 0) -> Any:
+def remainder(x: Var, y: Any, *, fmod: int = 0) -> Var:
     """Return the remainder, with the sign of y for integers, or with that of x."""
     x, y = together(x, y)
     if x.dtype.is_floating:
@@ -84,7 +85,7 @@ def remainder(x: Any, y: Any, *, fmod: int = 0) -> Any:
 
 
 @onnx("Pow", since=(13, 15), known="y")
-def power(x: Any, y: Any) -> Any:
+def power(x: Var, y: Any) -> Any:
     """Power: xʸ in the dtype of x, by a simpler operation where there is one."""
     if isinstance(y, np.ndarray):
         own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square}
@@ -99,7 +100,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def _extremum(name: str, floats: Callable[[Any, Any], Any], wins: Callable[[Any, Any], Any]) -> None:
-    def pick(x: Any, y: Any) -> Any:
+    def pick(x: Var, y: Any) -> Var:
         return floats(x, y) if x.dtype.is_floating else ops.select(wins(x, y), x, y)
 
     onnx(name, since=(13,))(lambda *arrays: reduce(pick, together(*arrays)))
@@ -112,7 +113,7 @@ onnx("Mean", since=(13,))(lambda *arrays: reduce(ops.add, together(*arrays)) / l
 
 
 @onnx("Clip", since=13, known="low high")
-def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+def clip(x: Var, low: Any = None, high: Any = None) -> Any:
     """min(max(x, low), high)."""
     bounds = [None if bound is None else _number(bound) for bound in (low, high)]
     if x.dtype.is_floating and bounds != [None, None] and _are_ordered(bounds):
@@ -131,38 +132,38 @@ def _number(bound: Any) -> Any:
     return float(bound.item()) if isinstance(bound, np.ndarray) else bound
 
 
-def _filled(bound: Any, x: Any) -> Any:
+def _filled(bound: Any, x: Var) -> Var:
     if isinstance(bound, np.ndarray):
         return full(x, bound.item())
     return ops.broadcast(ops.reshape(bound), x.shape)
 
 
-def _at_least(x: Any, low: Any) -> Any:
+def _at_least(x: Var, low: Any) -> Var:
     return ops.select(x < low, low, x)
 
 
-def _at_most(x: Any, high: Any) -> Any:
+def _at_most(x: Var, high: Any) -> Var:
     return ops.select(x > high, high, x)
 
 
 @onnx("Cast", since=(13, 19, 21, 23, 24, 25, 28))
-def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast(x: Var, *, to: int, saturate: int = 1, round_mode: str = "up") -> Var:
     """Convert to another dtype; to a boolean, by x ≠ 0."""
     return _cast(x, dtype_of(to))
 
 
 @onnx("CastLike", since=(15, 19, 21, 23, 24, 25))
-def cast_like(x: Any, y: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_like(x: Var, y: Any, *, saturate: int = 1, round_mode: str = "up") -> Var:
     """Convert to the dtype of y."""
     return _cast(x, y.dtype)
 
 
-def _cast(x: Any, dtype: Dtype) -> Any:
+def _cast(x: Var, dtype: Dtype) -> Var:
     return x != 0 if dtype is Dtype.bool and x.dtype is not Dtype.bool else ops.cast(x, dtype)
 
 
 @onnx("IsInf", since=(10, 20))
-def is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def is_infinite(x: Var, *, detect_negative: int = 1, detect_positive: int = 1) -> Var:
     """Return whether elements are infinite, of one sign or both."""
     positive, negative = x == inf, x == -inf
     if detect_negative and detect_positive:
@@ -172,13 +173,13 @@ def is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -
 
 
 @onnx("BitShift", since=(11, 28))
-def shift(x: Any, y: Any, *, direction: str) -> Any:
+def shift(x: Var, y: Any, *, direction: str) -> Var:
     """Move bits up or down."""
     return (ops.shift_left if direction == "LEFT" else ops.shift_right)(*together(x, y))
 
 
 @onnx("Where", since=(9, 16))
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Any, x: Var, y: Any) -> Any:
     """Return x where the condition holds, y elsewhere."""
     condition, x, y = together(condition, x, y)
     if x.dtype is Dtype.bool:

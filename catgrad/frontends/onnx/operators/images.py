@@ -15,6 +15,7 @@ from catgrad.frontends.onnx.operators.slices import padded
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.power import root
 from catgrad.ops.window import Fold
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 Margins = list[tuple[int, int]]
@@ -25,7 +26,7 @@ class Windows:
     """The windows of a convolution or pooling along the spatial axes of x: sizes, strides, margins."""
 
     def __init__(
-        self, x: Any, sizes: Sequence[int], strides: Numbers, pads: Numbers, dilations: Numbers, auto_pad: str
+        self, x: Var, sizes: Sequence[int], strides: Numbers, pads: Numbers, dilations: Numbers, auto_pad: str
     ) -> None:
         count = len(sizes)
         self.sizes = tuple(sizes)
@@ -65,7 +66,7 @@ class Windows:
         less, more = total // 2, total - total // 2
         return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
 
-    def ceiled(self, x: Any) -> Margins:
+    def ceiled(self, x: Var) -> Margins:
         """Return margins that include the last, partial window, which begins within the padded array."""
         result = []
         for n, span, stride, (before, after) in zip(
@@ -79,15 +80,15 @@ class Windows:
         return result
 
 
-def _wide(x: Any, margins: Margins, value: float = 0) -> Any:
+def _wide(x: Var, margins: Margins, value: float = 0) -> Var:
     return padded(x, [(0, 0), (0, 0), *margins], value) if any(map(any, margins)) else x
 
 
 @onnx("Conv", since=(11, 22))
 def conv(
-    x: Any, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
+    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
     pads: Numbers = None, dilations: Numbers = None, group: int = 1, auto_pad: str = "NOTSET",
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Convolution of [N, C, …] with [O, C / group, …]."""
     windows = Windows(x, w.shape[2:], strides, pads, dilations, auto_pad)
     even = windows.are_even
@@ -98,10 +99,10 @@ def conv(
 
 @onnx("ConvTranspose", since=(11, 22))
 def conv_transpose(
-    x: Any, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
+    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
     pads: Numbers = None, dilations: Numbers = None, group: int = 1, auto_pad: str = "NOTSET",
     output_padding: Numbers = None, output_shape: Numbers = None,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Transpose of the convolution: the whole result, then cut."""
     windows = Windows(x, w.shape[2:], strides, pads, dilations, "NOTSET")
     sizes = fixed(x.shape[2:], "an axis of a transposed convolution")
@@ -125,9 +126,9 @@ def conv_transpose(
 
 @onnx("MaxPool", since=(12, 22))
 def max_pool(
-    x: Any, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
+    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
     dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, storage_order: int = 0,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Greatest element of each window."""
     windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
     if windows.are_plain and not ceil_mode:
@@ -136,11 +137,11 @@ def max_pool(
     return ops.max_pool(x, windows.sizes, windows.strides, 0, windows.dilations)
 
 
-def _least(x: Any) -> float:
+def _least(x: Var) -> float:
     return -float("inf") if x.dtype.is_floating else int(x.dtype.limits.min)
 
 
-def _sums(x: Any, windows: Windows) -> Any:
+def _sums(x: Var, windows: Windows) -> Var:
     """Return the sum of each window."""
     axes = tuple(range(2, x.type.rank))
     found = ops.window(x, axes, windows.sizes, windows.strides, windows.dilations)
@@ -149,9 +150,9 @@ def _sums(x: Any, windows: Windows) -> Any:
 
 @onnx("AveragePool", since=(11, 19, 22))
 def average_pool(
-    x: Any, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
+    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
     dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Mean of each window, without margins unless they count."""
     windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
     if windows.are_plain and not ceil_mode and set(windows.dilations) == {1}:
@@ -179,9 +180,9 @@ def _counts(n: int, margin: tuple[int, int], own: tuple[int, int], k: int, s: in
 
 @onnx("LpPool", since=(11, 18, 22))
 def norm_pool(
-    x: Any, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
+    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
     dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, p: int = 2,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """p-norm of each window."""
     windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
     x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins)
@@ -197,7 +198,7 @@ _global("GlobalMaxPool", lambda x, axes: ops.max(x, axes), (1, 22))
 
 
 @onnx("GlobalLpPool", since=(2, 22))
-def global_norm_pool(x: Any, *, p: int = 2) -> Any:
+def global_norm_pool(x: Var, *, p: int = 2) -> Var:
     """p-norm of each channel."""
     axes = tuple(range(2, x.type.rank))
     return root(reduced(lambda x, axes: ops.sum(x, axes), ops.absolute(x) ** float(p), axes, 1), p)
@@ -205,14 +206,14 @@ def global_norm_pool(x: Any, *, p: int = 2) -> Any:
 
 @onnx("Col2Im", since=18, static="image block")
 def columns_to_image(
-    x: Any,
+    x: Var,
     image: Any,
     block: Any,
     *,
     dilations: Numbers = None,
     pads: Numbers = None,
     strides: Numbers = None,
-) -> Any:
+) -> Var:
     """Sum of windows in their places."""
     sizes, k = [int(n) for n in image], [int(n) for n in block]
     n, rows, _ = x.shape

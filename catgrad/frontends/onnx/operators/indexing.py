@@ -10,10 +10,11 @@ from catgrad import ops
 from catgrad.dims import Dim, product
 from catgrad.frontends.onnx.operators.operands import along, axis_of, fixed, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
-def from_front(index: Any, size: Any) -> Any:
+def from_front(index: Any, size: Any) -> Var:
     """Return indices counted from the front, of which negative ones count from the back."""
     if isinstance(index, np.ndarray):
         is_known = not isinstance(size, Dim)
@@ -25,14 +26,14 @@ def from_front(index: Any, size: Any) -> Any:
 
 
 @onnx("Gather", since=13, known="index")
-def gather(x: Any, index: Any, *, axis: int = 0) -> Any:
+def gather(x: Var, index: Any, *, axis: int = 0) -> Var:
     """Return the slices of x at these indices along an axis."""
     axis = axis_of(x, axis)
     return ops.take(x, from_front(index, x.shape[axis]), axis)
 
 
 @onnx("GatherElements", since=13)
-def gather_elements(x: Any, index: Any, *, axis: int = 0) -> Any:
+def gather_elements(x: Var, index: Any, *, axis: int = 0) -> Var:
     """Return the elements of x at these indices along an axis."""
     axis = axis_of(x, axis)
     sizes = [n if k == axis else m for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))]
@@ -54,7 +55,7 @@ def _flat_index(index: Any, sizes: tuple[Any, ...], batch: tuple[Any, ...]) -> A
 
 
 @onnx("GatherND", since=13)
-def gather_nd(x: Any, index: Any, *, batch_dims: int = 0) -> Any:
+def gather_nd(x: Var, index: Any, *, batch_dims: int = 0) -> Var:
     """Return the slices of x at these index tuples."""
     b, (k,) = batch_dims, fixed(index.shape[-1:], "the length of an index")
     row = _flat_index(index, x.shape[b : b + k], x.shape[:b])
@@ -71,7 +72,7 @@ def _mode(reduction: str) -> None:
 
 
 @onnx("ScatterElements", since=(13, 16, 18))
-def scatter_elements(x: Any, index: Any, values: Any, *, axis: int = 0, reduction: str = "none") -> Any:
+def scatter_elements(x: Var, index: Any, values: Any, *, axis: int = 0, reduction: str = "none") -> Var:
     """Replace elements of x at these indices along an axis, or add to them."""
     _mode(reduction)
     axis = axis_of(x, axis)
@@ -90,7 +91,7 @@ def scatter_elements(x: Any, index: Any, values: Any, *, axis: int = 0, reductio
 
 
 @onnx("ScatterND", since=(13, 16, 18))
-def scatter_nd(x: Any, index: Any, values: Any, *, reduction: str = "none") -> Any:
+def scatter_nd(x: Var, index: Any, values: Any, *, reduction: str = "none") -> Var:
     """Replace slices of x at these index tuples, or add to them."""
     _mode(reduction)
     (k,) = fixed(index.shape[-1:], "the length of an index")
@@ -103,7 +104,7 @@ def scatter_nd(x: Any, index: Any, values: Any, *, reduction: str = "none") -> A
 
 
 @onnx("ReverseSequence", since=(10, 28), static="lengths")
-def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+def reverse_sequence(x: Var, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
     """Reverse the first elements of each sequence of a batch, as many as its length."""
     time, batch = fixed((x.shape[time_axis], x.shape[batch_axis]), "an axis of sequences")
     places = np.tile(np.arange(time), (batch, 1))

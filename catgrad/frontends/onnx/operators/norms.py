@@ -13,12 +13,13 @@ from catgrad.frontends.translation import spread
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
 @onnx("BatchNormalization", since=(9, 14, 15))
 def batch_norm(
-    x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
+    x: Var, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
     training_mode: int = 0, results: int = 1,
 ) -> Any:  # fmt: skip
     """Normalise each channel by given statistics, or in training by those of the batch."""
@@ -38,7 +39,7 @@ def batch_norm(
 
 
 @onnx("InstanceNormalization", since=(6, 22))
-def instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
+def instance_norm(x: Var, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Var:
     """Normalise each channel of each image."""
     y = ops.layer_norm(x, x.type.rank - 2, epsilon)
     return y * along(scale, x.shape, 1) + along(shift, x.shape, 1)
@@ -46,8 +47,8 @@ def instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> A
 
 @onnx("GroupNormalization", since=21)
 def group_norm(
-    x: Any, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
+    x: Var, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Var:
     """Normalise groups of channels."""
     y = ops.group_norm(x, num_groups, epsilon)
     return y * along(scale, x.shape, 1) + along(shift, x.shape, 1)
@@ -55,7 +56,7 @@ def group_norm(
 
 @onnx("LayerNormalization", since=17)
 def layer_norm(
-    x: Any, scale: Any, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
+    x: Var, scale: Any, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
     results: int = 1,
 ) -> Any:  # fmt: skip
     """Normalise the last axes; further results are the mean and the inverse deviation."""
@@ -70,7 +71,7 @@ def layer_norm(
 
 
 @onnx("MeanVarianceNormalization", since=13)
-def mean_variance_norm(x: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+def mean_variance_norm(x: Var, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     """(x - μ) / (σ + 10⁻⁹) over axes."""
     own = normalised(axes, x.type.rank)
     centred = x - spread(reduced(lambda x, axes: ops.mean(x, axes), x, own, 1), x.shape)
@@ -79,7 +80,7 @@ def mean_variance_norm(x: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
 
 
 @onnx("LpNormalization", since=(1, 22))
-def lp_norm(x: Any, *, axis: int = -1, p: int = 2) -> Any:
+def lp_norm(x: Var, *, axis: int = -1, p: int = 2) -> Var:
     """Divide by the p-norm along an axis; 0 where that is 0."""
     axes = (axis_of(x, axis),)
     powers = ops.absolute(x) if p == 1 else ops.square(x)
@@ -90,7 +91,7 @@ def lp_norm(x: Any, *, axis: int = -1, p: int = 2) -> Any:
 
 
 @onnx("LRN", since=13)
-def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
+def local_response(x: Var, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Var:
     """Divide by a power of the sum of squares over neighbouring channels."""
     before = (size - 1) // 2
     margins = [(0, 0)] * x.type.rank
@@ -100,7 +101,7 @@ def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75
 
 
 @onnx("Dropout", since=(13, 22), static="ratio training_mode")
-def dropout(x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, results: int = 1) -> Any:
+def dropout(x: Var, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, results: int = 1) -> Any:
     """Return the array, and a mask of what is kept."""
     drops = training_mode is not None and training_mode.item() and (ratio is None or ratio.item())
     require(

@@ -16,6 +16,7 @@ from catgrad.frontends.onnx.registry import require
 from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape, normalised, shape_text
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype
 
 DTYPES = {
@@ -71,23 +72,23 @@ def common_shape(*shapes: Shape) -> Shape:
     return tuple(reversed(result))
 
 
-def together(*operands: Any) -> list[Any]:
+def together(*operands: Var) -> list[Any]:
     """Broadcast variables to their common shape."""
     shape = common_shape(*(x.shape for x in operands))
     return [spread(x, shape) for x in operands]
 
 
-def literal(array: Array) -> Any:
+def literal(array: Array) -> Var:
     """Return a constant as a variable of its dtype."""
     return ops.array(array, dtype_of_array(array))
 
 
-def full(x: Any, value: float) -> Any:
+def full(x: Var, value: float) -> Var:
     """Return an array of the type of x, filled with a number."""
     return Constant(x.type, value)()
 
 
-def along(x: Any, shape: Shape, axis: int) -> Any:
+def along(x: Var, shape: Shape, axis: int) -> Var:
     """Broadcast a vector along one axis of a shape."""
     return ops.broadcast(x, shape, [k for k in range(len(shape)) if k != axis])
 
@@ -103,7 +104,7 @@ def require_constant(sizes: Sequence[Size]) -> None:
     )
 
 
-def axis_of(x: Any, axis: int) -> int:
+def axis_of(x: Var, axis: int) -> int:
     """Return an axis counted from the front. Raises: OptionError"""
     return normalised(axis, x.type.rank)[0]
 

@@ -9,6 +9,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.registry import TRAINING, onnx, require
 from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 Update = Callable[..., tuple[Any, ...]]
 
@@ -25,7 +26,7 @@ def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, 
     return tuple(one[k] for k in range(parts - 1) for one in results)
 
 
-def _decayed(rate: Any, step: Any, decay_factor: float) -> Any:
+def _decayed(rate: Any, step: Any, decay_factor: float) -> Var:
     """R / (1 + T · decay_factor), where T counts updates from 0."""
     return ops.reshape(rate) / (1 + ops.cast(ops.reshape(step), rate.dtype) * decay_factor)
 
@@ -38,7 +39,7 @@ def adagrad(
     """Adagrad: h ← h + g², x ← x - r g / (√h + ε)."""
     r = _decayed(rate, step, decay_factor)
 
-    def update(x: Any, g: Any, h: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Any, h: Any) -> tuple[Any, ...]:
         g = g + norm_coefficient * x
         h = h + ops.square(g)
         return x - spread(r, x.shape) * g / (ops.sqrt(h) + epsilon), h
@@ -57,7 +58,7 @@ def adam(
     corrected = plain * ops.sqrt(1 - _power(beta, t)) / (1 - _power(alpha, t))
     r = ops.select(ops.reshape(step) > 0, corrected, plain)
 
-    def update(x: Any, g: Any, v: Any, h: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Any, v: Any, h: Any) -> tuple[Any, ...]:
         g = g + norm_coefficient * x
         v = alpha * v + (1 - alpha) * g
         h = beta * h + (1 - beta) * ops.square(g)
@@ -67,7 +68,7 @@ def adam(
     return _updated(4, arrays, update)
 
 
-def _power(base: float, exponent: Any) -> Any:
+def _power(base: float, exponent: Any) -> Var:
     return ops.power(Constant(exponent.type, base)(), exponent)
 
 
@@ -78,7 +79,7 @@ def momentum(
     """Momentum: v ← α v + β g, with β = 1 at first; x ← x - r v, or by Nesterov's x - r (g + α v)."""
     first = ops.reshape(step) == 0
 
-    def update(x: Any, g: Any, v: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Any, v: Any) -> tuple[Any, ...]:
         g = g + norm_coefficient * x
         scaled = ops.select(ops.broadcast(first, x.shape), g, beta * g)
         v = alpha * v + scaled

@@ -10,12 +10,13 @@ from catgrad.frontends.onnx.operators.operands import common_shape
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
+from catgrad.terms.var import Var
 
 onnx("Det", since=(11, 22))(lambda x: ops.determinant(x))
 
 
 @onnx("MatMul", since=13)
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Var, y: Any) -> Var:
     """Matrix product, as numpy.matmul."""
     if y.type.rank == 1:
         return _column(x, y)
@@ -28,7 +29,7 @@ def matmul(x: Any, y: Any) -> Any:
     return ops.matmul(spread(x, batch + x.shape[-2:]), spread(y, batch + y.shape[-2:]))
 
 
-def _column(x: Any, y: Any) -> Any:
+def _column(x: Var, y: Any) -> Var:
     z = ops.matmul(x if x.type.rank > 1 else ops.expand_dims(x, 0), ops.expand_dims(y, 1))
     return ops.reshape(z, *x.shape[:-1])
 
@@ -46,7 +47,7 @@ def gemm(
 
 
 @onnx("Einsum", since=(12, 28))
-def einsum(*arrays: Any, equation: str) -> Any:
+def einsum(*arrays: Any, equation: str) -> Var:
     """Sum of products over the axes that the result does not name."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -98,6 +99,6 @@ def _pair(one: tuple[Any, str], other: tuple[Any, str], later: str) -> tuple[Any
     return Contract(left, right, result)(x, y), kept
 
 
-def _summed(x: Any, names: str, needed: str) -> tuple[Any, str]:
+def _summed(x: Var, names: str, needed: str) -> tuple[Any, str]:
     x = ops.sum(x, [k for k, n in enumerate(names) if n not in needed])
     return x, "".join(n for n in names if n in needed)

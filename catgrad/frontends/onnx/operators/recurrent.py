@@ -14,6 +14,7 @@ from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.frontends.translation import spread
 from catgrad.learn.layers.recurrent import until_end
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 State = tuple[Any, ...]
@@ -49,12 +50,12 @@ Cell = Callable[[Any, State, Weights], State]
 """A cell: from a row x Wᵀ + b and the state, whose first part is the output, to the next state."""
 
 
-def _affine(x: Any, w: Any, b: Any) -> Any:
+def _affine(x: Var, w: Any, b: Any) -> Var:
     y = ops.matmul(x, ops.transpose(w))
     return y if b is None else y + spread(b, y.shape)
 
 
-def _parts(x: Any, count: int, axis: int = -1) -> tuple[Any, ...]:
+def _parts(x: Var, count: int, axis: int = -1) -> tuple[Any, ...]:
     axis = axis % x.type.rank
     return ops.split(x, [x.shape[axis] // count] * count, axis)
 
@@ -76,7 +77,7 @@ def _activations(
     return found
 
 
-def _applied(function: Callable[..., Any], numbers: Sequence[float], x: Any) -> Any:
+def _applied(function: Callable[..., Any], numbers: Sequence[float], x: Var) -> Any:
     return function(x, *numbers)
 
 
@@ -122,7 +123,7 @@ def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
 
 @onnx("RNN", since=(7, 14, 22), known="lengths")
 def rnn(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
+    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
     activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
     direction: str = "forward", layout: int = 0, results: int = 1,
 ) -> Any:  # fmt: skip
@@ -133,7 +134,7 @@ def rnn(
 
 @onnx("GRU", since=(7, 14, 22), known="lengths")
 def gru(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
+    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
     activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
     direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
@@ -146,7 +147,7 @@ def gru(
 
 @onnx("LSTM", since=(7, 14, 22), known="lengths")
 def lstm(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None,
+    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None,
     p: Any = None, *, hidden_size: int = 0, activations: Any = None, activation_alpha: Numbers = None,
     activation_beta: Numbers = None, direction: str = "forward", layout: int = 0, input_forget: int = 0,
 ) -> Any:  # fmt: skip
@@ -164,7 +165,7 @@ def _directions(direction: str) -> list[bool]:
 
 
 def _recurrent(
-    cells: Sequence[Cell], x: Any, w: Any, r: Any, b: Any, lengths: Any, first: State, direction: str,
+    cells: Sequence[Cell], x: Var, w: Any, r: Any, b: Any, lengths: Any, first: State, direction: str,
     layout: int, peepholes: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run a cell in each direction; return the outputs at every time, then the last states."""
@@ -209,7 +210,7 @@ def _iteration(cell: Cell, weights: Weights) -> Callable[[State, Any], tuple[Sta
     return iteration
 
 
-def _row(x: Any, k: int) -> Any:
+def _row(x: Var, k: int) -> Var:
     """Return one direction of an array."""
     block = ops.slice(x, [k] + [0] * (x.type.rank - 1), [1, *x.shape[1:]])
     return ops.reshape(block, *x.shape[1:])

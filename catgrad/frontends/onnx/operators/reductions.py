@@ -10,12 +10,13 @@ from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, numb
 from catgrad.frontends.onnx.registry import onnx
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 Reduction = Callable[[Any, tuple[int, ...]], Any]
 
 
-def reduced(function: Reduction, x: Any, axes: tuple[int, ...], keepdims: int) -> Any:
+def reduced(function: Reduction, x: Var, axes: tuple[int, ...], keepdims: int) -> Var:
     """Reduce over axes, which keep size 1 if they are kept."""
     y = function(x, axes)
     return ops.reshape(y, *(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims else y
@@ -23,21 +24,21 @@ def reduced(function: Reduction, x: Any, axes: tuple[int, ...], keepdims: int) -
 
 def _reduction(name: str, function: Reduction, since: tuple[int, ...]) -> None:
     @onnx(name, since=since, static="axes")
-    def reduce(x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def reduce(x: Var, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         chosen = () if axes is None else numbers_in(axes)
         if not chosen and noop_with_empty_axes:
             return function(x, ())
         return reduced(function, x, normalised(chosen or None, x.type.rank), keepdims)
 
 
-def _log_sum_exp(x: Any, axes: tuple[int, ...]) -> Any:
+def _log_sum_exp(x: Var, axes: tuple[int, ...]) -> Var:
     for axis in reversed(axes):
         x = ops.logsumexp(x, axis)
     return x
 
 
 def _extremum(function: Callable[..., Any], of_truth: Callable[..., Any]) -> Reduction:
-    def reduce(x: Any, axes: tuple[int, ...]) -> Any:
+    def reduce(x: Var, axes: tuple[int, ...]) -> Any:
         if not axes:
             return x
         return of_truth(x, axes) if x.dtype is Dtype.bool else function(x, axes)
@@ -45,7 +46,7 @@ def _extremum(function: Callable[..., Any], of_truth: Callable[..., Any]) -> Red
     return reduce
 
 
-def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+def _mean(x: Var, axes: tuple[int, ...]) -> Var:
     if x.dtype.is_floating:
         return ops.mean(x, axes)
     return ops.cast(ops.mean(ops.cast(x, Dtype.float64), axes), x.dtype)
@@ -68,7 +69,7 @@ for _name, _function, _since in (
 
 def _place(name: str, function: Callable[[Any, int], Any]) -> None:
     @onnx(name, since=13)
-    def place(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+    def place(x: Var, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Var:
         axis = axis_of(x, axis)
         y = ops.cast(function(ops.flip(x, axis) if select_last_index else x, axis), Dtype.int64)
         if select_last_index:
@@ -83,7 +84,7 @@ _place("ArgMin", ops.argmin)
 
 def _running(name: str, function: Callable[[Any, int], Any], begin: float, since: tuple[int, ...]) -> None:
     @onnx(name, since=since, static="axis")
-    def running(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    def running(x: Var, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Var:
         (place,) = numbers_in(axis)
         place = axis_of(x, place)
         x = ops.flip(x, place) if reverse else x
@@ -101,7 +102,7 @@ _running("CumProd", ops.cumprod, 1, (26,))
 
 
 @onnx("TopK", since=(11, 24), static="k")
-def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def top_k(x: Var, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Var, Var]:
     """Return the k greatest, or least, elements along an axis in order, and their indices."""
     (count,) = fixed(numbers_in(k), "the number of elements")
     values, indices = ops.top_k(x, count, axis, bool(largest))

@@ -11,6 +11,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import along, axis_of, fixed, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.grid import grid_sample as sampled
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 
@@ -28,11 +29,11 @@ class Sampling(NamedTuple):
 
 @onnx("Resize", since=(13, 18, 19), static="roi scales sizes")
 def resize(
-    x: Any, roi: Any = None, scales: Any = None, sizes: Any = None, *, mode: str = "nearest",
+    x: Var, roi: Any = None, scales: Any = None, sizes: Any = None, *, mode: str = "nearest",
     coordinate_transformation_mode: str = "half_pixel", nearest_mode: str = "round_prefer_floor",
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
     antialias: int = 0, axes: Sequence[int] | None = None, keep_aspect_ratio_policy: str = "stretch",
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Resize axes by factors, or to sizes."""
     chosen = range(x.type.rank) if axes is None else [axis_of(x, a) for a in axes]
     factors = None if scales is None or not scales.size else [float(s) for s in scales]
@@ -54,7 +55,7 @@ def resize(
     return x
 
 
-def _counts(x: Any, axes: Any, factors: Any, sizes: Any, policy: str) -> list[tuple[Any, float]]:
+def _counts(x: Var, axes: Any, factors: Any, sizes: Any, policy: str) -> list[tuple[Any, float]]:
     """Return the new size of each axis, and the factor of places."""
     old = [x.shape[axis] for axis in axes]
     if factors is not None:
@@ -128,7 +129,7 @@ def _cubic(d: Array, a: float) -> Array:
 
 
 def _resampled(
-    x: Any, axis: int, size: int, index: Array, weights: Array, inside: Array, how: Sampling
+    x: Var, axis: int, size: int, index: Array, weights: Array, inside: Array, how: Sampling
 ) -> Any:
     total: Any = None
     for k in range(index.shape[1]):
@@ -150,7 +151,7 @@ GRID_PADDING = {"zeros": 0, "border": 1, "reflection": 2}
 
 @onnx("GridSample", since=(16, 20, 22))
 def grid_sample(
-    x: Any, grid: Any, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
+    x: Var, grid: Any, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
 ) -> Any:
     """Sample images at points."""
     return sampled(x, grid, GRID_MODES[mode], GRID_PADDING[padding_mode], bool(align_corners))

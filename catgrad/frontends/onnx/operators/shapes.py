@@ -23,19 +23,20 @@ from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 _SINCE = (13, 14, 19, 21, 23, 24, 25)
 
 
 @onnx("Shape", since=(13, 15, 19, 21, 23, 24, 25))
-def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+def shape(x: Var, *, start: int = 0, end: int | None = None) -> Any:
     """Return sizes of axes, as a constant."""
     return sizes_array(x.shape[slice(start, end)])
 
 
 @onnx("Size", since=(13, 19, 21, 23, 24, 25))
-def size(x: Any) -> Any:
+def size(x: Var) -> Any:
     """Return the number of elements, as a constant."""
     return sizes_array([x.type.size]).reshape(())
 
@@ -62,7 +63,7 @@ def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
 
 
 @onnx("Reshape", since=_SINCE, static="shape")
-def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+def reshape(x: Var, shape: Any, *, allowzero: int = 0) -> Var:
     """Reshape; 0 keeps a size unless it is allowed as one, and -1 infers one."""
     sizes = numbers_in(shape)
     if not allowzero:
@@ -73,32 +74,32 @@ def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 
 
 @onnx("Flatten", since=(13, 21, 23, 24, 25))
-def flatten(x: Any, *, axis: int = 1) -> Any:
+def flatten(x: Var, *, axis: int = 1) -> Var:
     """Reshape to a matrix, whose rows have the axes from `axis` on."""
     axis = axis + x.type.rank if axis < 0 else axis
     return ops.reshape(x, product(x.shape[:axis]), product(x.shape[axis:]))
 
 
 @onnx("Expand", since=13, static="shape")
-def expand(x: Any, shape: Any) -> Any:
+def expand(x: Var, shape: Any) -> Any:
     """Broadcast to the common shape of x and this one."""
     return spread(x, common_shape(x.shape, numbers_in(shape)))
 
 
 @onnx("Squeeze", since=(13, 21, 23, 24, 25), static="axes")
-def squeeze(x: Any, axes: Any = None) -> Any:
+def squeeze(x: Var, axes: Any = None) -> Var:
     """Remove axes of size 1."""
     return ops.squeeze(x) if axes is None else ops.squeeze(x, list(numbers_in(axes)))
 
 
 @onnx("Unsqueeze", since=(13, 21, 23, 24, 25), static="axes")
-def unsqueeze(x: Any, axes: Any) -> Any:
+def unsqueeze(x: Var, axes: Any) -> Var:
     """Insert axes of size 1."""
     return ops.expand_dims(x, list(numbers_in(axes)))
 
 
 @onnx("Transpose", since=(13, 21, 23, 24, 25))
-def transpose(x: Any, *, perm: list[int] | None = None) -> Any:
+def transpose(x: Var, *, perm: list[int] | None = None) -> Var:
     """Permute axes; without an order, reverse them."""
     return ops.permute(x, *(reversed(range(x.type.rank)) if perm is None else perm))
 
@@ -111,7 +112,7 @@ def concat(*arrays: Any, axis: int) -> Any:
 
 @onnx("Split", since=(13, 18), static="sizes")
 def split(
-    x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int | None = None, results: int = 1
+    x: Var, sizes: Any = None, *, axis: int = 0, num_outputs: int | None = None, results: int = 1
 ) -> Any:
     """Split along an axis, into equal parts unless sizes are given; the last may be smaller."""
     axis = axis_of(x, axis)
@@ -123,7 +124,7 @@ def split(
 
 
 @onnx("Tile", since=13, static="repeats")
-def tile(x: Any, repeats: Any) -> Any:
+def tile(x: Var, repeats: Any) -> Var:
     """Repeat x along each axis."""
     times = numbers_in(repeats)
     pairs: Shape = tuple(n for pair in zip(times, x.shape, strict=True) for n in pair)
@@ -147,7 +148,7 @@ def numbers(start: Any, limit: Any, delta: Any) -> Any:
 
 
 @onnx("EyeLike", since=(9, 22))
-def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+def eye_like(x: Var, *, dtype: int | None = None, k: int = 0) -> Var:
     """Return a matrix with ones on a diagonal."""
     chosen = x.dtype if dtype is None else dtype_of(dtype)
     rows, columns = fixed(x.shape, "the size of an identity")
@@ -156,14 +157,14 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 
 @onnx("Trilu", since=14, static="k")
-def triangle(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+def triangle(x: Var, k: Any = None, *, upper: int = 1) -> Var:
     """Return the part above or below a diagonal, zeros elsewhere."""
     offset = 0 if k is None else int(k.item())
     return (ops.upper if upper else ops.lower)(x, offset)
 
 
 @onnx("OneHot", since=(11, 28), static="depth")
-def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
+def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Var:
     """Return the second of two values at each index along a new axis, the first elsewhere."""
     (count,) = numbers_in(depth)
     axis = axis % (indices.type.rank + 1)
@@ -177,7 +178,7 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
 
 
 @onnx("DepthToSpace", since=(13, 28))
-def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def depth_to_space(x: Var, *, blocksize: int, mode: str = "DCR") -> Var:
     """Move blocks of channels to the two spatial axes."""
     n, c, h, w = x.shape
     b, depth = blocksize, c // blocksize**2
@@ -189,7 +190,7 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @onnx("SpaceToDepth", since=(13, 28))
-def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def space_to_depth(x: Var, *, blocksize: int, mode: str = "DCR") -> Var:
     """Move blocks of the two spatial axes to channels."""
     n, c, h, w = x.shape
     b = blocksize

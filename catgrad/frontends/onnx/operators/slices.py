@@ -12,6 +12,7 @@ from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, lite
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 END = 2**30
@@ -19,7 +20,7 @@ END = 2**30
 
 
 @onnx("Pad", since=(13, 18, 19, 21, 23, 24, 25), static="pads axes", known="value")
-def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+def pad(x: Var, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Var:
     """Pad before and after axes, by a number or by elements; negative numbers remove elements."""
     margins = [(0, 0)] * x.type.rank
     chosen = range(x.type.rank) if axes is None else [axis_of(x, a) for a in numbers_in(axes)]
@@ -38,13 +39,13 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "
     return x
 
 
-def _cropped(x: Any, margins: list[tuple[int, int]]) -> Any:
+def _cropped(x: Var, margins: list[tuple[int, int]]) -> Var:
     starts = [max(0, -before) for before, _ in margins]
     sizes = [n + min(0, a) + min(0, b) for n, (a, b) in zip(x.shape, margins, strict=True)]
     return ops.slice(x, starts, sizes)
 
 
-def padded(x: Any, margins: list[tuple[int, int]], value: Any) -> Any:
+def padded(x: Var, margins: list[tuple[int, int]], value: Any) -> Var:
     """Pad by a number, which may be infinite, or by the one element of an array."""
     if isinstance(value, np.ndarray):
         value = value.item()
@@ -59,7 +60,7 @@ def padded(x: Any, margins: list[tuple[int, int]], value: Any) -> Any:
 
 
 @onnx("Slice", since=13, static="starts ends axes steps")
-def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+def slices(x: Var, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Var:
     """Return a block, or every n-th element along axes."""
     begins, stops = numbers_in(starts), numbers_in(ends)
     chosen = normal(x, range(len(begins)) if axes is None else numbers_in(axes))
@@ -69,12 +70,12 @@ def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
     return x
 
 
-def normal(x: Any, axes: Any) -> list[int]:
+def normal(x: Var, axes: Any) -> list[int]:
     """Return axes counted from the front, in their order."""
     return [normalised(axis, x.type.rank)[0] for axis in axes]
 
 
-def _sliced(x: Any, axis: int, start: Any, stop: Any, step: int) -> Any:
+def _sliced(x: Var, axis: int, start: Any, stop: Any, step: int) -> Any:
     size = x.shape[axis]
     if isinstance(size, int):
         if isinstance(stop, Dim) or isinstance(start, Dim):
@@ -96,13 +97,13 @@ def _from_front(place: Any, size: Any) -> Any:
     return size if place >= END else 0 if place <= -END else place + size if place < 0 else place
 
 
-def _part(x: Any, axis: int, begin: Any, end: Any) -> Any:
+def _part(x: Var, axis: int, begin: Any, end: Any) -> Any:
     """Return a part of a symbolic axis, which must have the elements when the program runs."""
     sizes = (begin, end - begin, x.shape[axis] - end)
     parts = ops.split(x, [n for n in sizes if n != 0], axis)
     return parts[begin != 0]
 
 
-def _block(x: Any, axis: int, start: int, size: Any) -> Any:
+def _block(x: Var, axis: int, start: int, size: Any) -> Var:
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return ops.slice(x, starts, [size if k == axis else n for k, n in enumerate(x.shape)])

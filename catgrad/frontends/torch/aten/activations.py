@@ -9,22 +9,23 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.operands import together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 
 @aten("gelu.default")
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: Var, approximate: str = "none") -> Var:
     """GELU: x · Φ(x), or its approximation."""
     return ops.gelu_tanh(x) if approximate == "tanh" else ops.gelu(x)
 
 
 @aten("leaky_relu.default")
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: Var, negative_slope: float = 0.01) -> Var:
     """Leaky ReLU: x where x > 0, negative_slope · x elsewhere."""
     return ops.leaky_relu(x, negative_slope)
 
 
 @aten("elu.default")
-def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def elu(x: Var, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Var:
     """ELU: scale · (x where x > 0, alpha · (e^(input_scale · x) - 1) elsewhere)."""
     if input_scale == 1:
         y = ops.elu(x, alpha)
@@ -36,7 +37,7 @@ def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
 
 
 @aten("softplus.default")
-def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
+def softplus(x: Var, beta: float = 1, threshold: float = 20) -> Var:
     """Softplus: ln(1 + e^(beta · x)) / beta, and x where beta · x > threshold."""
     scaled = x if beta == 1 else x * beta
     y = ops.softplus(scaled)
@@ -44,14 +45,14 @@ def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
 
 
 @aten("hardtanh.default")
-def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
+def hardtanh(x: Var, min_val: float = -1, max_val: float = 1) -> Var:
     """Hardtanh: clamp x to bounds, with gradient 0 at the bounds, unlike clamp."""
     low, high = Constant(x.type, min_val)(), Constant(x.type, max_val)()
     return ops.select(x <= low, low, ops.select(x >= high, high, x))
 
 
 @aten("clamp.default")
-def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
+def clamp(x: Var, min: float | None = None, max: float | None = None) -> Var:
     """Clamp x to bounds, with gradient 1 at the bounds."""
     low, high = None if min == -inf else min, None if max == inf else max
     bounds = [bound for bound in (low, high) if bound is not None]
@@ -66,7 +67,7 @@ def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
 
 
 @aten("clamp.Tensor")
-def clamp_by(x: Any, min: Any = None, max: Any = None) -> Any:
+def clamp_by(x: Var, min: Any = None, max: Any = None) -> Var:
     """Clamp x to bounds that are arrays, which get the gradient where x is out of bounds."""
     if min is not None:
         x, low = together(x, min)

@@ -9,24 +9,25 @@ from catgrad import ops
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.contract import Contract
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 
 Filter = Callable[[Any], Any]
 """Weights of elements by their distances, in units of the filter's width."""
 
 
-def _triangle(d: Any) -> Any:
+def _triangle(d: Any) -> Var:
     """Return the weights of linear interpolation: 1 - |d|, and 0 beyond."""
     return ops.relu(1 - d)
 
 
-def _cubic(d: Any, a: float = -0.5) -> Any:
+def _cubic(d: Any, a: float = -0.5) -> Var:
     """Return the weights of cubic convolution, which has a = -1/2 here and -3/4 without antialiasing."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = (((d - 5) * d + 8) * d - 4) * a
     return ops.select(d < 1, near, ops.select(d < 2, far, zeros_like(d)))
 
 
-def _filtered(x: Any, axis: int, count: int, step: float, weigh: Filter) -> Any:
+def _filtered(x: Var, axis: int, count: int, step: float, weigh: Filter) -> Var:
     """Average the elements along an axis around `count` places, which are a step apart.
 
     Source: Resample.c of Pillow, which PyTorch follows
@@ -43,7 +44,7 @@ def _filtered(x: Any, axis: int, count: int, step: float, weigh: Filter) -> Any:
 
 def _register(name: str, weigh: Filter) -> None:
     @aten(f"_upsample_{name}2d_aa.default")
-    def resampled(x: Any, output_size: list[int], align_corners: bool, *factors: float | None) -> Any:
+    def resampled(x: Var, output_size: list[int], align_corners: bool, *factors: float | None) -> Var:
         for axis, count, factor in zip((2, 3), output_size, factors or (None, None), strict=True):
             size = x.shape[axis]
             step = 1 / factor if factor else size / count

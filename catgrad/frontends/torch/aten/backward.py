@@ -14,13 +14,14 @@ from catgrad.frontends.torch.aten.convolutions import convolution
 from catgrad.frontends.torch.aten.normalisation import batch_norm, batch_norm_of_batch
 from catgrad.frontends.torch.registry import aten, real
 from catgrad.frontends.translation import spread
+from catgrad.terms.var import Var
 
 
 def _pulled(function: Callable[..., Any], arguments: Sequence[Any], cotangent: Any) -> list[Any]:
     """Return the cotangents of the arguments; those that are None have none."""
     given = [k for k, x in enumerate(arguments) if x is not None]
 
-    def of_given(*x: Any) -> Any:
+    def of_given(*x: Var) -> Any:
         values = dict(zip(given, x, strict=True))
         return function(*(values.get(k) for k in range(len(arguments))))
 
@@ -34,13 +35,13 @@ def _read(mask: list[bool], *results: Any) -> list[Any]:
     return [result if is_read else None for result, is_read in zip(results, mask, strict=True)]
 
 
-def _by_channel(dy: Any) -> Any:
+def _by_channel(dy: Any) -> Var:
     """Sum over all axes but that of the channels: the cotangent of a bias."""
     return ops.sum(dy, (0, *range(2, dy.type.rank)))
 
 
 @aten("convolution_backward.default")
-def convolution_backward(dy: Any, x: Any, weight: Any, bias_sizes: Any, *options: Any) -> list[Any]:
+def convolution_backward(dy: Any, x: Var, weight: Any, bias_sizes: Any, *options: Any) -> list[Any]:
     """Reverse derivative of a convolution: by x, by its weight and by its bias."""
     *given, mask = options
     dx, dw = _pulled(lambda x, w: convolution(x, w, None, *given), [x, weight], dy)
@@ -49,7 +50,7 @@ def convolution_backward(dy: Any, x: Any, weight: Any, bias_sizes: Any, *options
 
 @aten("native_layer_norm_backward.default")
 def layer_norm_backward(
-    dy: Any, x: Any, shape: list[int], mean: Any, scale: Any, weight: Any, bias: Any, mask: list[bool]
+    dy: Any, x: Var, shape: list[int], mean: Any, scale: Any, weight: Any, bias: Any, mask: list[bool]
 ) -> list[Any]:
     """Reverse derivative of layer normalisation: by x, by its weight and by its bias.
 
@@ -58,7 +59,7 @@ def layer_norm_backward(
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     inverse = ops.squeeze(ops.reciprocal(ops.square(scale)), axes)
 
-    def forward(x: Any, w: Any, b: Any) -> Any:
+    def forward(x: Var, w: Any, b: Any) -> Var:
         centred = x - ops.broadcast(ops.mean(x, axes), x.shape, axes)
         variance = ops.mean(ops.square(centred), axes)
         beyond = ops.stop_gradient(inverse - variance)
@@ -71,12 +72,12 @@ def layer_norm_backward(
 
 @aten("native_batch_norm_backward.default")
 def batch_norm_backward(
-    dy: Any, x: Any, weight: Any, mean: Any, variance: Any, saved: Any, scale: Any, train: bool, eps: float,
+    dy: Any, x: Var, weight: Any, mean: Any, variance: Any, saved: Any, scale: Any, train: bool, eps: float,
     mask: list[bool],
 ) -> list[Any]:  # fmt: skip
     """Reverse derivative of batch normalisation: by x, by its weight and by its bias."""
 
-    def forward(x: Any, w: Any) -> Any:
+    def forward(x: Var, w: Any) -> Any:
         if train:
             return batch_norm_of_batch(x, w, None, True, 0.0, eps)[0]
         return batch_norm(x, w, None, mean, variance, 0.0, eps)[0]
@@ -88,7 +89,7 @@ def _of_pool(forward: str, backward: str, with_places: bool = False) -> None:
     """Register the reverse derivative of a pooling operation, whose other arguments are numbers."""
 
     @aten(backward)
-    def pool_backward(dy: Any, x: Any, *options: Any) -> Any:
+    def pool_backward(dy: Any, x: Var, *options: Any) -> Any:
         given = options[:-1] if with_places else options
         return _pulled(lambda x: real(forward)(x, *given), [x], dy)[0]
 

@@ -20,6 +20,7 @@ from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import composite, real
 from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 composite("reshape.default")(view)
@@ -46,13 +47,13 @@ def broadcast(arrays: list[Any]) -> list[Any]:
 
 
 @composite("to.dtype", "to.dtype_layout")
-def cast(x: Any, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
+def cast(x: Var, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
     """Cast x to another dtype."""
     return to(x, dtype)
 
 
 @composite("to.device")
-def moved(x: Any, device: Any, dtype: Any, non_blocking: bool = False, copy: bool = False) -> Any:
+def moved(x: Var, device: Any, dtype: Any, non_blocking: bool = False, copy: bool = False) -> Any:
     """Cast x to another dtype, on any device."""
     return to(x, dtype)
 
@@ -63,7 +64,7 @@ for _name in ("and", "or", "xor"):
 
 def _new(name: str, value: int) -> None:
     @composite(f"new_{name}.default")
-    def new(x: Any, size: list[int], dtype: Any = None) -> Any:
+    def new(x: Var, size: list[int], dtype: Any = None) -> Var:
         """Return an array of one number, with the dtype of x unless another is given."""
         return Constant(NdArrayType(tuple(size), x.dtype if dtype is None else dtype_from(dtype)), value)()
 
@@ -73,7 +74,7 @@ _new("zeros", 0)
 
 
 @composite("flatten.using_ints")
-def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
+def flatten(x: Var, start: int = 0, end: int = -1) -> Var:
     """Merge the axes from start to end."""
     x = as_vector(x)
     first, last = axes_of(x, [start, end])
@@ -89,20 +90,20 @@ def weight_norm(direction: Any, size: Any, dim: int = 0) -> Any:
 
 
 @composite("unflatten.int")
-def unflatten(x: Any, dim: int, sizes: list[int]) -> Any:
+def unflatten(x: Var, dim: int, sizes: list[int]) -> Var:
     """Split an axis into several."""
     (axis,) = axes_of(x, dim)
     return ops.reshape(x, *x.shape[:axis], *sizes, *x.shape[axis + 1 :])
 
 
 @composite("chunk.default")
-def chunk(x: Any, chunks: int, dim: int = 0) -> Any:
+def chunk(x: Var, chunks: int, dim: int = 0) -> Any:
     """Split x into this many parts of one size, the last of which may be smaller."""
     return split(x, max(1, -(-x.shape[dim] // chunks)), dim)
 
 
 @composite("diff.default")
-def differences(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def differences(x: Var, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along an axis, n times; whether they differ, for booleans."""
     y = concat([part for part in (prepend, x, append) if part is not None], dim)
     for _ in range(n):
@@ -112,14 +113,14 @@ def differences(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: 
 
 
 @composite("pad.default", when=lambda x, margins, mode="constant", value=None: mode == "constant")
-def pad_with_number(x: Any, margins: list[int], mode: str = "constant", value: float | None = None) -> Any:
+def pad_with_number(x: Var, margins: list[int], mode: str = "constant", value: float | None = None) -> Any:
     """Pad x with a number."""
     return pad(x, margins, value or 0)
 
 
 @composite("batch_norm.default", when=lambda *arguments: not arguments[5])
 def batch_norm_of_evaluation(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float,
+    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float,
     cudnn: bool,
 ) -> Any:  # fmt: skip
     """Batch normalisation with constant running statistics."""
@@ -131,7 +132,7 @@ def _convolutions(spatial: int) -> None:
 
     @composite(f"conv{spatial}d.default", f"conv{spatial}d.padding")
     def convolved(
-        x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0,
+        x: Var, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0,
         dilation: Numbers = 1, groups: int = 1,
     ) -> Any:  # fmt: skip
         if padding == "same":
@@ -144,7 +145,7 @@ def _convolutions(spatial: int) -> None:
 
     @composite(f"conv_transpose{spatial}d.{'default' if spatial == 1 else 'input'}")
     def transposed(
-        x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers = 0,
+        x: Var, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers = 0,
         output_padding: Numbers = 0, groups: int = 1, dilation: Numbers = 1,
     ) -> Any:  # fmt: skip
         return convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)

@@ -8,10 +8,11 @@ from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
+from catgrad.terms.var import Var
 
 
 @aten("linear.default")
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(x: Var, weight: Any, bias: Any = None) -> Var:
     """Linear map: x · Wᵀ + b."""
     k = x.type.rank - 1
     free = tuple(range(k))
@@ -21,7 +22,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Var, y: Any) -> Var:
     """Matrix product: x · y over the last axis of x and the last but one of y; leading axes broadcast."""
     if x.type.rank < 3 or y.type.rank < 3:
         return _without_batch(x, y)
@@ -31,7 +32,7 @@ def matmul(x: Any, y: Any) -> Any:
     return Contract((*b, m, k), (*b, k, n), (*b, m, n))(x, y)
 
 
-def _without_batch(x: Any, y: Any) -> Any:
+def _without_batch(x: Var, y: Any) -> Var:
     """Multiply where one operand has no leading axes, as those of the other are free."""
     m, n = x.type.rank, y.type.rank
     left = tuple(range(m))
@@ -43,7 +44,7 @@ def _without_batch(x: Any, y: Any) -> Any:
 
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
-def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_matmul(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
     """Product and sum: beta · b + alpha · x · y."""
     product = matmul(x, y)
     bias = spread(bias, product.shape)
@@ -51,7 +52,7 @@ def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> 
 
 
 @aten("bilinear.default")
-def bilinear(x: Any, z: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(x: Var, z: Any, weight: Any, bias: Any = None) -> Var:
     """Bilinear map: x · W · z + b, for W : [out, in₁, in₂]."""
     m = x.type.rank - 1
     free, (o, i, j) = tuple(range(m)), range(m, m + 3)

@@ -11,11 +11,12 @@ from catgrad.frontends.torch.aten.parts import pad
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.conv import Conv, ConvTranspose
 from catgrad.ops.shape import Axes
+from catgrad.terms.var import Var
 
 
 @aten("convolution.default")
 def convolution(
-    x: Any,
+    x: Var,
     weight: Any,
     bias: Any,
     stride: Numbers,
@@ -29,7 +30,7 @@ def convolution(
     spatial = weight.type.rank - 2
     s, p, d, rest = (each(n, spatial) for n in (stride, padding, dilation, output_padding))
 
-    def convolved(x: Any) -> Any:
+    def convolved(x: Var) -> Any:
         if transposed:
             y = _transposed(x, weight, s, p, rest, groups, d)
         elif lengths.is_symbolic(x, spatial):
@@ -41,7 +42,7 @@ def convolution(
     return batched(convolved, x, spatial)
 
 
-def _transposed(x: Any, w: Any, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Any:
+def _transposed(x: Var, w: Any, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Any:
     """Transposed convolution; output padding of at least the stride is what less padding cuts at the end."""
     none = (0,) * len(s)
     if lengths.is_symbolic(x, len(s)):

@@ -8,21 +8,22 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.cumulative import summed
 from catgrad.frontends.torch.aten.operands import axes_of
 from catgrad.frontends.torch.registry import aten
+from catgrad.terms.var import Var
 
 
 @aten("tril.default")
-def lower(x: Any, diagonal: int = 0) -> Any:
+def lower(x: Var, diagonal: int = 0) -> Var:
     """Return the elements on and below a diagonal of the last two axes, zeros above."""
     return ops.lower(x, diagonal)
 
 
 @aten("triu.default")
-def upper(x: Any, diagonal: int = 0) -> Any:
+def upper(x: Var, diagonal: int = 0) -> Var:
     """Return the elements on and above a diagonal of the last two axes, zeros below."""
     return ops.upper(x, diagonal)
 
 
-def _at_end(x: Any, dim1: int, dim2: int) -> tuple[Any, list[int]]:
+def _at_end(x: Var, dim1: int, dim2: int) -> tuple[Any, list[int]]:
     """Return x with two axes moved to the end, and the order of its axes."""
     first, second = (*axes_of(x, dim1), *axes_of(x, dim2))
     order = [*(k for k in range(x.type.rank) if k not in (first, second)), first, second]
@@ -30,13 +31,13 @@ def _at_end(x: Any, dim1: int, dim2: int) -> tuple[Any, list[int]]:
 
 
 @aten("diagonal.default")
-def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(x: Var, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
     """Return a diagonal of two axes, which becomes the last axis."""
     return ops.diagonal(_at_end(x, dim1, dim2)[0], offset)
 
 
 @aten("diagonal_scatter.default")
-def diagonal_scatter(x: Any, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(x: Var, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
     """Replace a diagonal of two axes of x."""
     matrices, order = _at_end(x, dim1, dim2)
     changed = ops.with_diagonal(matrices, ops.cast(part, x.dtype), offset)
@@ -44,7 +45,7 @@ def diagonal_scatter(x: Any, part: Any, offset: int = 0, dim1: int = 0, dim2: in
 
 
 @aten("diag_embed.default")
-def diagonal_matrices(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diagonal_matrices(x: Var, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Var:
     """Return matrices with the last axis of x on a diagonal of two new axes."""
     y = ops.diagonal_matrix(x, offset)
     rank = y.type.rank
@@ -56,6 +57,6 @@ def diagonal_matrices(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 @aten("trace.default")
-def trace(x: Any) -> Any:
+def trace(x: Var) -> Var:
     """Trace: Σ xᵢᵢ; of integers in int64."""
     return ops.sum(summed(ops.diagonal(x)))

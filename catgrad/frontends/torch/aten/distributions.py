@@ -13,6 +13,7 @@ from catgrad.frontends.torch.aten.randomness import normal_noise, uniform_noise
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant, stop_gradient
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 MAX_RANGE = 2**32
@@ -20,25 +21,25 @@ MAX_RANGE = 2**32
 
 
 @aten("uniform.default", is_random=True)
-def uniform(x: Any, low: float = 0.0, high: float = 1.0) -> Any:
+def uniform(x: Var, low: float = 0.0, high: float = 1.0) -> Var:
     """Uniform numbers in [low, high), in the shape of x."""
     return low + (high - low) * uniform_noise(x.shape, x.dtype)
 
 
 @aten("normal_functional.default", is_random=True)
-def normal_like(x: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+def normal_like(x: Var, mean: float = 0.0, std: float = 1.0) -> Var:
     """Normal numbers, in the shape of x."""
     return mean + std * normal_noise(x.shape, x.dtype)
 
 
 @aten("normal.float_float", is_random=True)
-def normal(mean: float, std: float, size: list[Any], dtype: Any = None) -> Any:
+def normal(mean: float, std: float, size: list[Any], dtype: Any = None) -> Var:
     """Normal numbers, in this shape."""
     return mean + std * normal_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor", is_random=True)
-def normal_of_arrays(mean: Any, std: Any = 1.0) -> Any:
+def normal_of_arrays(mean: Any, std: Any = 1.0) -> Var:
     """Normal numbers, each with a mean and a deviation of its own."""
     arrays = [x for x in (mean, std) if not isinstance(x, float | int)]
     shape, dtype = common_shape(*(x.shape for x in arrays)), arrays[0].dtype
@@ -47,33 +48,33 @@ def normal_of_arrays(mean: Any, std: Any = 1.0) -> Any:
 
 
 @aten("log_normal.default", is_random=True)
-def log_normal(x: Any, mean: float = 1.0, std: float = 2.0) -> Any:
+def log_normal(x: Var, mean: float = 1.0, std: float = 2.0) -> Var:
     """Numbers whose logarithms are normal, in the shape of x."""
     return ops.exp(normal_like(x, mean, std))
 
 
 @aten("exponential.default", is_random=True)
-def exponential(x: Any, rate: float = 1.0) -> Any:
+def exponential(x: Var, rate: float = 1.0) -> Var:
     """Exponential numbers above 0, in the shape of x."""
     return ops.cast(_exponential(x.shape, x.dtype.wide) / rate, x.dtype)
 
 
 @aten("geometric.default", is_random=True)
-def geometric(x: Any, p: float) -> Any:
+def geometric(x: Var, p: float) -> Var:
     """Numbers of trials up to the first success, of probability p, in the shape of x."""
     trials = ops.floor(_exponential(x.shape, Dtype.float64) / -log1p(-p)) + 1
     return ops.cast(trials, x.dtype)
 
 
 @aten("cauchy.default", is_random=True)
-def cauchy(x: Any, median: float = 0.0, sigma: float = 1.0) -> Any:
+def cauchy(x: Var, median: float = 0.0, sigma: float = 1.0) -> Var:
     """Numbers of Cauchy's distribution, in the shape of x."""
     turn = pi * (uniform_noise(x.shape, x.dtype.wide) - 0.5)
     return ops.cast(median + sigma * (ops.sin(turn) / ops.cos(turn)), x.dtype)
 
 
 @aten("randint.low", is_random=True)
-def integers(low: Size, high: Size, size: list[Any], dtype: Any = None) -> Any:
+def integers(low: Size, high: Size, size: list[Any], dtype: Any = None) -> Var:
     """Whole numbers from low to high - 1, all as likely."""
     return ops.cast(_integers(low, high, tuple(size)), _dtype(dtype, 1))
 
@@ -85,25 +86,25 @@ def integers_from_zero(high: Size, size: list[Any], dtype: Any = None) -> Any:
 
 
 @aten("randint_like.low_dtype", is_random=True)
-def integers_like(x: Any, low: Size, high: Size, dtype: Any = None) -> Any:
+def integers_like(x: Var, low: Size, high: Size, dtype: Any = None) -> Var:
     """Whole numbers from low to high - 1, in the shape of x."""
     return ops.cast(_integers(low, high, x.shape), x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("randint_like.default", is_random=True)
-def integers_like_from_zero(x: Any, high: Size, dtype: Any = None) -> Any:
+def integers_like_from_zero(x: Var, high: Size, dtype: Any = None) -> Any:
     """Whole numbers from 0 to high - 1, in the shape of x."""
     return integers_like(x, 0, high, dtype)
 
 
 @aten("randperm.default", is_random=True)
-def permutation(n: Size, dtype: Any = None) -> Any:
+def permutation(n: Size, dtype: Any = None) -> Var:
     """The numbers below n in random order: the places that sort random numbers."""
     return ops.cast(ops.argsort(uniform_noise((n,), Dtype.float64)), _dtype(dtype, 1))
 
 
 @aten("multinomial.default", is_random=True)
-def multinomial(p: Any, count: int, replacement: bool = False) -> Any:
+def multinomial(p: Any, count: int, replacement: bool = False) -> Var:
     """Indices of categories with probabilities proportional to p: those with the greatest pᵢ / Eᵢ.
 
     The E are exponential numbers; draws with replacement have new ones each.
@@ -117,7 +118,7 @@ def multinomial(p: Any, count: int, replacement: bool = False) -> Any:
     return ops.argmax(wide / _exponential(shape, weights.dtype))
 
 
-def _exponential(shape: Shape, dtype: Dtype) -> Any:
+def _exponential(shape: Shape, dtype: Dtype) -> Var:
     """Exponential numbers of mean 1; in place of 0, half of the least other one."""
     draws = -ops.log1p(-uniform_noise(shape, dtype))
     least = Constant(draws.type, 2.0 ** -min(int(dtype.limits.nmant) + 2, 33))()

@@ -10,11 +10,12 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.operands import as_floating, default_float, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(x: Any, y: Any, alpha: float = 1) -> Any:
+def add(x: Var, y: Any, alpha: float = 1) -> Any:
     """Sum: x + alpha · y; disjunction of booleans."""
     x, y = together(x, y)
     if x.dtype is Dtype.bool:
@@ -23,28 +24,28 @@ def add(x: Any, y: Any, alpha: float = 1) -> Any:
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def subtract(x: Any, y: Any, alpha: float = 1) -> Any:
+def subtract(x: Var, y: Any, alpha: float = 1) -> Any:
     """Difference: x - alpha · y."""
     x, y = together(x, y)
     return x - (y if alpha == 1 else y * alpha)
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
-def subtract_from(x: Any, y: Any, alpha: float = 1) -> Any:
+def subtract_from(x: Var, y: Any, alpha: float = 1) -> Any:
     """Reversed difference: y - alpha · x."""
     x, y = together(x, y)
     return y - (x if alpha == 1 else x * alpha)
 
 
 @aten("mul.Tensor", "mul.Scalar")
-def multiply(x: Any, y: Any) -> Any:
+def multiply(x: Var, y: Any) -> Any:
     """Product: x · y; conjunction of booleans."""
     x, y = together(x, y)
     return x & y if x.dtype is Dtype.bool else x * y
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
-def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+def divide(x: Var, y: Any, rounding_mode: str | None = None) -> Any:
     """Quotient: x / y, rounded as `rounding_mode` says."""
     dtype = promoted(x, y)
     if rounding_mode is None and not dtype.is_floating:
@@ -61,7 +62,7 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return ops.select(is_below, down + 1, down)
 
 
-def _floor_of_quotient(x: Any, y: Any) -> Any:
+def _floor_of_quotient(x: Var, y: Any) -> Var:
     """Return ⌊x / y⌋ of the exact quotient, which the rounded one may exceed: 1 / 0.1 is 9.99…, not 10.
 
     Source: `div_floor_floating` of PyTorch
@@ -74,7 +75,7 @@ def _floor_of_quotient(x: Any, y: Any) -> Any:
 
 
 @aten("pow.Tensor_Scalar")
-def power(x: Any, exponent: float) -> Any:
+def power(x: Var, exponent: float) -> Var:
     """Power with a constant exponent, by a simpler operation where there is one."""
     dtype = promoted(x, exponent)
     x = ops.cast(x, dtype)
@@ -85,27 +86,27 @@ def power(x: Any, exponent: float) -> Any:
 
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")
-def power_of(x: Any, y: Any) -> Any:
+def power_of(x: Var, y: Any) -> Var:
     """Power: xʸ."""
     return ops.power(*together(x, y))
 
 
 @aten("maximum.default")
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: Var, y: Any) -> Var:
     """Maximum of two arrays."""
     x, y = together(x, y)
     return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
 
 
 @aten("minimum.default")
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: Var, y: Any) -> Var:
     """Minimum of two arrays."""
     x, y = together(x, y)
     return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
 
 
 @aten("fmod.Tensor", "fmod.Scalar")
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: Var, y: Any) -> Var:
     """Return the remainder with the sign of x."""
     x, y = together(x, y)
     if x.dtype.is_floating:
@@ -115,7 +116,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 
 @aten("remainder.Tensor", "remainder.Scalar")
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Var, y: Any) -> Var:
     """Return the remainder with the sign of y."""
     x, y = together(x, y)
     if not x.dtype.is_floating:
@@ -125,24 +126,24 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @aten("neg.default", "_neg_view.default")
-def negate(x: Any) -> Any:
+def negate(x: Var) -> Var:
     """Negative: -x."""
     return -x
 
 
 @aten("ceil.default")
-def ceil(x: Any) -> Any:
+def ceil(x: Var) -> Var:
     """Return the least integer not below x."""
     return -ops.floor(-x)
 
 
 @aten("trunc.default")
-def truncate(x: Any) -> Any:
+def truncate(x: Var) -> Var:
     """Truncation: x without its fraction."""
     return ops.sign(x) * ops.floor(ops.absolute(x))
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Var) -> Var:
     """Return -1, 0 or 1; 0 for NaN, of which NumPy's sign is NaN."""
     return ops.select(x != x, Constant(x.type, 0)(), ops.sign(x)) if x.dtype.is_floating else ops.sign(x)
 

@@ -8,9 +8,10 @@ from catgrad import ops
 from catgrad.frontends.torch.registry import register
 from catgrad.ops.contract import Contract
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 
-def grouped_product(x: Any, weights: Any, ends: Any) -> Any:
+def grouped_product(x: Var, weights: Any, ends: Any) -> Var:
     """Multiply the rows of x before the first end by the first matrix, those before the second by the next.
 
     Each row is multiplied by all matrices, as the sizes of groups depend on data; rows after the last end

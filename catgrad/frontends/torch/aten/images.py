@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad import ops
+from catgrad.terms.var import Var
 
 Numbers = int | Sequence[int]
 """A number for each spatial axis, one for all, or an empty list, as in PyTorch."""
@@ -17,7 +18,7 @@ def each(numbers: Numbers, spatial: int) -> tuple[int, ...]:
     return tuple(given * spatial if len(given) == 1 else given)
 
 
-def batched(function: Callable[[Any], Any], x: Any, spatial: int) -> Any:
+def batched(function: Callable[[Any], Any], x: Var, spatial: int) -> Any:
     """Apply a function of [N, C, …] to x, which may lack the first axis."""
     if x.type.rank == spatial + 2:
         return function(x)

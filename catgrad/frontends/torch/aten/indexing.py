@@ -13,13 +13,14 @@ from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.frontends.translation import spread
 from catgrad.terms.structural import stop_gradient
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
 @aten("embedding.default")
 def embedding(
     weight: Any, index: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:
+) -> Var:
     """Embedding: rows by index; the row `padding_idx` gets no gradient."""
     require(
         not scale_grad_by_freq,
@@ -36,14 +37,14 @@ def embedding(
 
 @aten("index_select.default")
 @takes_scalars()
-def index_select(x: Any, dim: int, index: Any) -> Any:
+def index_select(x: Var, dim: int, index: Any) -> Var:
     """Select the slices of x at these indices along an axis."""
     return ops.take(x, index, dim)
 
 
 @aten("gather.default")
 @takes_scalars(like=2)
-def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
+def gather(x: Var, dim: int, index: Any, sparse_grad: bool = False) -> Var:
     """Gather the elements of x at these indices along an axis; other indices are unchanged."""
     (axis,) = axes_of(x, dim)
     sizes = [size if k == axis else index.shape[k] for k, size in enumerate(x.shape)]
@@ -51,7 +52,7 @@ def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
-def advanced(x: Any, indices: list[Any]) -> Any:
+def advanced(x: Var, indices: list[Any]) -> Var:
     """Index x by arrays along several axes, as in NumPy."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     require(
@@ -69,7 +70,7 @@ def advanced(x: Any, indices: list[Any]) -> Any:
     return parts
 
 
-def number_of_place(x: Any, indices: list[Any]) -> Any:
+def number_of_place(x: Var, indices: list[Any]) -> Any:
     """Return the numbers of places in the indexed axes, in row-major order."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     shape = common_shape(*(indices[axis].shape for axis in axes))
@@ -85,31 +86,31 @@ def number_of_place(x: Any, indices: list[Any]) -> Any:
 
 @aten("max.dim")
 @takes_scalars()
-def greatest(x: Any, dim: int, keepdim: bool = False) -> Any:
+def greatest(x: Var, dim: int, keepdim: bool = False) -> Any:
     """Maxima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmax(x, dim), dim, keepdim)
 
 
 @aten("min.dim")
 @takes_scalars()
-def least(x: Any, dim: int, keepdim: bool = False) -> Any:
+def least(x: Var, dim: int, keepdim: bool = False) -> Any:
     """Minima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmin(x, dim), dim, keepdim)
 
 
-def _at_place(x: Any, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _at_place(x: Var, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     (axis,) = axes_of(x, dim)
     kept = ops.expand_dims(place, axis)
     values = ops.take_along_axis(x, kept, axis)
     return (values, kept) if keepdim else (ops.squeeze(values, axis), place)
 
 
-def _from_start(index: Any, size: Size) -> Any:
+def _from_start(index: Any, size: Size) -> Var:
     """Map negative indices, which count from the end, to non-negative ones."""
     return ops.select(index < 0, index + at(size, index.shape, index.dtype), index)
 
 
-def _moved(x: Any, count: int, place: int) -> Any:
+def _moved(x: Var, count: int, place: int) -> Var:
     """Return the first `count` axes moved behind the `place` that follow them."""
     first, rest = list(range(count)), list(range(count, x.type.rank))
     return ops.permute(x, *rest[:place], *first, *rest[place:])

@@ -12,14 +12,15 @@ from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv, ConvTranspose
 from catgrad.ops.shape import Axes
 from catgrad.terms.structural import Assume, Constant
+from catgrad.terms.var import Var
 
 
-def is_symbolic(x: Any, spatial: int) -> bool:
+def is_symbolic(x: Var, spatial: int) -> bool:
     """Return whether one of the last axes has a symbolic size."""
     return any(isinstance(size, Dim) for size in x.shape[x.type.rank - spatial :])
 
 
-def convolved(x: Any, w: Any, op: Conv) -> Any:
+def convolved(x: Var, w: Any, op: Conv) -> Var:
     """Convolution of x : [N, C, …], as the definition of `op` but with gathered windows."""
     every = windows(x, 0, w.shape[2:], op.strides, op.padding, op.dilations)
     of_windows, of_weights, of_outputs = op.labels
@@ -27,7 +28,7 @@ def convolved(x: Any, w: Any, op: Conv) -> Any:
     return op.joined(y, 1)
 
 
-def transposed(x: Any, w: Any, op: ConvTranspose) -> Any:
+def transposed(x: Var, w: Any, op: ConvTranspose) -> Var:
     """Transposed convolution of x : [N, O, …]: convolution, by reversed weights, of x with zeros between."""
     margins = []
     for k, (stride, padding, rest) in enumerate(zip(op.strides, op.padding, op.output_padding, strict=True)):
@@ -39,21 +40,21 @@ def transposed(x: Any, w: Any, op: ConvTranspose) -> Any:
     return convolved(padded, op.flipped(w), Conv(ones, zeros, op.dilations, op.groups))
 
 
-def averages(x: Any, sizes: Axes, strides: Axes, padding: Axes, counts_padding: bool) -> Any:
+def averages(x: Var, sizes: Axes, strides: Axes, padding: Axes, counts_padding: bool) -> Var:
     """Means of windows, of which the padding counts or not."""
     geometry = (sizes, strides, padding, (1,) * len(sizes))
     mean = _mean(windows(x, 0, *geometry), len(sizes))
     return mean if counts_padding else mean / _mean(windows(Constant(x.type, 1)(), 0, *geometry), len(sizes))
 
 
-def greatest(every: Any, spatial: int) -> Any:
+def greatest(every: Any, spatial: int) -> Var:
     """Return the greatest element of each window, of which the first gets the gradient, as in PyTorch."""
     flat = _flat(every, spatial)
     place = ops.expand_dims(ops.argmax(ops.stop_gradient(flat)), flat.type.rank - 1)
     return ops.squeeze(ops.take_along_axis(flat, place, -1), -1)
 
 
-def over_all(x: Any, sizes: Axes, is_greatest: bool) -> Any:
+def over_all(x: Var, sizes: Axes, is_greatest: bool) -> Var:
     """Return the greatest element, or the mean, of each image, in axes of size 1."""
     spatial = len(sizes)
     require(
@@ -66,7 +67,7 @@ def over_all(x: Any, sizes: Axes, is_greatest: bool) -> Any:
     return ops.expand_dims(y, range(y.type.rank, x.type.rank))
 
 
-def windows(x: Any, filler: float, sizes: Axes, strides: Axes, padding: Axes, dilations: Axes) -> Any:
+def windows(x: Var, filler: float, sizes: Axes, strides: Axes, padding: Axes, dilations: Axes) -> Var:
     """Return the windows of the padded last axes of x, with the axes within a window last, by `gather`."""
     x = pad(x, [margin for p in reversed(padding) for margin in (p, p)], filler)
     lead = x.type.rank - len(sizes)
@@ -83,13 +84,13 @@ def windows(x: Any, filler: float, sizes: Axes, strides: Axes, padding: Axes, di
     return ops.permute(x, *order)
 
 
-def _flat(every: Any, spatial: int) -> Any:
+def _flat(every: Any, spatial: int) -> Var:
     """Return windows with their elements along one axis."""
     rank = every.type.rank - spatial
     return ops.reshape(every, *every.shape[:rank], product(every.shape[rank:]))
 
 
-def _mean(every: Any, spatial: int) -> Any:
+def _mean(every: Any, spatial: int) -> Var:
     return ops.mean(_flat(every, spatial), -1)
 
 
@@ -106,7 +107,7 @@ def _count(length: Size, size: int, stride: int, dilation: int) -> Size:
     return steps + 1  # type: ignore[operator]
 
 
-def _spread(x: Any, axis: int, stride: int) -> Any:
+def _spread(x: Var, axis: int, stride: int) -> Any:
     """Insert zeros between the elements along an axis: stride - 1 after each but the last."""
     if stride == 1:
         return x

@@ -8,9 +8,10 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.normalisation import group_norm, layer_norm, rms_norm
 from catgrad.frontends.torch.registry import aten
+from catgrad.terms.var import Var
 
 
-def _statistics(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def _statistics(x: Var, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """Return the mean over axes, and 1 / √(σ² + ε)."""
     mean = ops.mean(x, axes)
     centred = x - ops.broadcast(mean, x.shape, axes)
@@ -18,7 +19,7 @@ def _statistics(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
 
 
 @aten("native_layer_norm.default")
-def native_layer_norm(x: Any, shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def native_layer_norm(x: Var, shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """Layer normalisation, with the mean and 1 / √(σ² + ε) of each row."""
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     fixed = ops.stop_gradient(x)  # PyTorch ignores cotangents of these statistics, unlike those of groups
@@ -28,7 +29,7 @@ def native_layer_norm(x: Any, shape: list[int], weight: Any, bias: Any, eps: flo
 
 @aten("native_group_norm.default")
 def native_group_norm(
-    x: Any, weight: Any, bias: Any, n: int, c: int, places: int, groups: int, eps: float
+    x: Var, weight: Any, bias: Any, n: int, c: int, places: int, groups: int, eps: float
 ) -> tuple[Any, Any, Any]:
     """Group normalisation, with the mean and 1 / √(σ² + ε) of each group."""
     rows = ops.reshape(x, x.shape[0], groups, (c // groups) * prod(x.shape[2:]))
@@ -36,7 +37,7 @@ def native_group_norm(
 
 
 @aten("_fused_rms_norm.default")
-def fused_rms_norm(x: Any, shape: list[int], weight: Any, eps: float | None) -> tuple[Any, Any]:
+def fused_rms_norm(x: Var, shape: list[int], weight: Any, eps: float | None) -> tuple[Any, Any]:
     """RMS normalisation, with 1 / √(mean x² + ε) of each row."""
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     epsilon = float(x.dtype.limits.eps) if eps is None else eps

@@ -9,13 +9,14 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
 from catgrad.terms.structural import Assume, Constant, stop_gradient
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 
 @aten("layer_norm.default")
 def layer_norm(
-    x: Any, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
-) -> Any:
+    x: Var, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+) -> Var:
     """Layer normalisation: (x - μ) / √(σ² + ε) · w + b over the last axes."""
     if weight is not None and bias is not None:
         return ops.affine_layer_norm(x, weight, bias, eps)
@@ -25,7 +26,7 @@ def layer_norm(
 
 
 @aten("rms_norm.default")
-def rms_norm(x: Any, shape: list[int], weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = None) -> Var:
     """RMS normalisation: x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
     y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
     return y if weight is None else y * spread(weight, y.shape)
@@ -33,7 +34,7 @@ def rms_norm(x: Any, shape: list[int], weight: Any = None, eps: float | None = N
 
 @aten("group_norm.default")
 def group_norm(
-    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+    x: Var, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Any:
     """Group normalisation: (x - μ) / √(σ² + ε) · w + b over each group of channels."""
     return _by_channel(ops.group_norm(x, groups, eps), weight, bias)
@@ -41,7 +42,7 @@ def group_norm(
 
 @aten("_native_batch_norm_legit_no_training.default")
 def batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
+    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b, and empty arrays."""
     y = (x - copied(mean, x)) * copied(ops.rsqrt(variance + eps), x)
@@ -51,7 +52,7 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit_functional.default")
 def batch_norm_in_training(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
+    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Batch normalisation by statistics of the batch, those, and the new running statistics."""
     if not training:
@@ -62,7 +63,7 @@ def batch_norm_in_training(
 
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
-    x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+    x: Var, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none, and those."""
     [x] = Assume(1, several(x.type)).apply(x)
@@ -71,7 +72,7 @@ def batch_norm_of_batch(
     return y, *_statistics(x, eps)
 
 
-def _statistics(x: Any, eps: float) -> tuple[Any, Any]:
+def _statistics(x: Var, eps: float) -> tuple[Any, Any]:
     """Return the mean of each channel, and 1 / √(σ² + ε), whose cotangents PyTorch ignores."""
     fixed, axes = stop_gradient(x), others(x)
     _, variance = moments(fixed)

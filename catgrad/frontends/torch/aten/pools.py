@@ -12,12 +12,13 @@ from catgrad import ops
 from catgrad.frontends.torch.aten import lengths
 from catgrad.frontends.torch.aten.images import Numbers, batched, each
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype
 
 
 def max_pool(
     spatial: int,
-    x: Any,
+    x: Var,
     size: Numbers,
     stride: Numbers = (),
     padding: Numbers = 0,
@@ -35,7 +36,7 @@ def max_pool(
 
 def avg_pool(
     spatial: int,
-    x: Any,
+    x: Var,
     size: Numbers,
     stride: Numbers = (),
     padding: Numbers = 0,
@@ -58,7 +59,7 @@ def avg_pool(
     return batched(lambda x: ops.avg_pool(x, k, s, p, count_include_pad), x, spatial)
 
 
-def adaptive(spatial: int, is_max: bool, x: Any, size: Numbers) -> Any:
+def adaptive(spatial: int, is_max: bool, x: Var, size: Numbers) -> Any:
     """Greatest elements, without their places, or means of as many windows as the result has elements."""
     pool = ops.adaptive_max_pool if is_max else ops.adaptive_avg_pool
     if lengths.is_symbolic(x, spatial):
@@ -103,7 +104,7 @@ def _nearest(size: int, wanted: int, factor: float | None) -> Array:
 
 
 def _require_windows_inside(
-    ceil_mode: bool, x: Any, k: tuple[int, ...], s: tuple[int, ...], p: tuple[int, ...], d: tuple[int, ...]
+    ceil_mode: bool, x: Var, k: tuple[int, ...], s: tuple[int, ...], p: tuple[int, ...], d: tuple[int, ...]
 ) -> None:
     """Raise UnsupportedOp if ceil_mode adds a window beyond the padded image."""
     rest = [

@@ -10,6 +10,7 @@ from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
+from catgrad.terms.var import Var
 
 
 def _added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
@@ -21,25 +22,25 @@ def _added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
 
 
 @aten("addr.default")
-def add_outer(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_outer(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
     """Outer product and sum: β · b + α · x ⊗ y."""
     return _added(bias, Contract((0,), (1,), (0, 1))(x, y), beta, alpha)
 
 
 @aten("addbmm.default")
-def add_sum_of_products(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_sum_of_products(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
     """Sum of matrix products and sum: β · b + α · Σ xᵢ · yᵢ."""
     return _added(bias, Contract((0, 1, 2), (0, 2, 3), (1, 3))(x, y), beta, alpha)
 
 
 @aten("vdot.default")
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Var, y: Any) -> Var:
     """Dot product: Σ x · y."""
     return Contract((0,), (0,), ())(x, y)
 
 
 @aten("linalg_cross.default")
-def cross(x: Any, y: Any, dim: int = -1) -> Any:
+def cross(x: Var, y: Any, dim: int = -1) -> Any:
     """Cross product along an axis of size 3."""
     x, y = together(x, y)
     (axis,) = axes_of(x, dim)
@@ -49,7 +50,7 @@ def cross(x: Any, y: Any, dim: int = -1) -> Any:
 
 
 @aten("_cdist_forward.default")
-def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
+def distances(x: Var, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """Distances of all pairs of rows by the norm of order p: [*, P, M], [*, R, M] → [*, P, R]."""
     lead = common_shape(x.shape[:-2], y.shape[:-2])
     table = (*lead, x.shape[-2], y.shape[-2], x.shape[-1])
@@ -59,13 +60,13 @@ def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
 
 
 @aten("_euclidean_dist.default")
-def euclidean_distances(x: Any, y: Any) -> Any:
+def euclidean_distances(x: Var, y: Any) -> Any:
     """Euclidean distances of all pairs of rows."""
     return distances(x, y, 2)
 
 
 @aten("_pdist_forward.default")
-def distances_within(x: Any, p: float = 2) -> Any:
+def distances_within(x: Var, p: float = 2) -> Any:
     """Distances of the pairs of rows i < j by the norm of order p."""
     count = x.shape[0]
     parts = []
@@ -77,7 +78,7 @@ def distances_within(x: Any, p: float = 2) -> Any:
 
 
 @aten("renorm.default")
-def renormalise(x: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renormalise(x: Var, p: float, dim: int, maxnorm: float) -> Var:
     """Scale the slices along an axis whose norm of order p is more than a maximum down to it."""
     (axis,) = axes_of(x, dim)
     others = [k for k in range(x.type.rank) if k != axis]

@@ -13,10 +13,11 @@ from catgrad.ops.shape import Shape
 from catgrad.terms.op import qualified
 from catgrad.terms.state import DRAWS, SEED
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
-def dropped(x: Any, rate: float, name: str = "dropout") -> Any:
+def dropped(x: Var, rate: float, name: str = "dropout") -> Var:
     """Dropout: x / (1 - rate) with probability 1 - rate, else 0; the identity in evaluation."""
     if rate == 0:
         return x
@@ -26,19 +27,19 @@ def dropped(x: Any, rate: float, name: str = "dropout") -> Any:
 
 
 @aten("dropout.default", is_random=True)
-def dropout(x: Any, p: float, train: bool) -> Any:
+def dropout(x: Var, p: float, train: bool) -> Var:
     """Dropout in training, else the identity."""
     return dropped(x, p) if train else x
 
 
 @aten("native_dropout.default", is_random=True)
-def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, None]:
+def native_dropout(x: Var, p: float, train: bool | None) -> tuple[Any, None]:
     """Dropout in training, else the identity, without its mask."""
     return dropped(x, p) if train else x, None
 
 
 @aten("feature_dropout.default", is_random=True)
-def feature_dropout(x: Any, p: float, train: bool) -> Any:
+def feature_dropout(x: Var, p: float, train: bool) -> Any:
     """Dropout of whole channels."""
     if not train:
         return x
@@ -47,43 +48,43 @@ def feature_dropout(x: Any, p: float, train: bool) -> Any:
 
 
 @aten("bernoulli.default", is_random=True)
-def bernoulli(p: Any) -> Any:
+def bernoulli(p: Any) -> Var:
     """1 with the probability that each element is, else 0."""
     return ops.cast(uniform_noise(p.shape, p.dtype) < p, p.dtype)
 
 
 @aten("bernoulli.Tensor", is_random=True)
-def bernoulli_of(x: Any, p: Any) -> Any:
+def bernoulli_of(x: Var, p: Any) -> Var:
     """1 with the probability that each element of p is, else 0, in the type of x."""
     return ops.cast(uniform_noise(x.shape, p.dtype) < spread(p, x.shape), x.dtype)
 
 
 @aten("bernoulli.p", is_random=True)
-def bernoulli_like(x: Any, p: float) -> Any:
+def bernoulli_like(x: Var, p: float) -> Any:
     """1 with probability p, else 0, in the shape of x."""
     return bernoulli(Constant(NdArrayType(x.shape, x.dtype), p)())
 
 
 @aten("rand.default", is_random=True)
-def rand(size: list[Any], dtype: Any = None) -> Any:
+def rand(size: list[Any], dtype: Any = None) -> Var:
     """Uniform numbers in [0, 1)."""
     return uniform_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("rand_like.default", is_random=True)
-def rand_like(x: Any, dtype: Any = None) -> Any:
+def rand_like(x: Var, dtype: Any = None) -> Var:
     """Uniform numbers in [0, 1), in the shape of x."""
     return uniform_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("randn.default", is_random=True)
-def randn(size: list[Any], dtype: Any = None) -> Any:
+def randn(size: list[Any], dtype: Any = None) -> Var:
     """Normal numbers of mean 0 and variance 1."""
     return normal_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("randn_like.default", is_random=True)
-def randn_like(x: Any, dtype: Any = None) -> Any:
+def randn_like(x: Var, dtype: Any = None) -> Var:
     """Normal numbers of mean 0 and variance 1, in the shape of x."""
     return normal_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
@@ -94,11 +95,11 @@ def empty(size: list[Any], dtype: Any = None) -> Any:
     return full(size, 0.0 if dtype is None else 0, dtype)
 
 
-def uniform_noise(shape: Shape, dtype: Dtype) -> Any:
+def uniform_noise(shape: Shape, dtype: Dtype) -> Var:
     """Uniform numbers in [0, 1), of the stream of the operation."""
     return random_uniform(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)
 
 
-def normal_noise(shape: Shape, dtype: Dtype) -> Any:
+def normal_noise(shape: Shape, dtype: Dtype) -> Var:
     """Normal numbers of mean 0 and variance 1, of the stream of the operation."""
     return random_normal(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)

@@ -13,10 +13,11 @@ from catgrad.frontends.torch.aten.parts import along, place_of
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
 from catgrad.ops.window import Fold
+from catgrad.terms.var import Var
 
 
 @aten("roll.default")
-def roll(x: Any, shifts: Numbers, dims: Numbers = ()) -> Any:
+def roll(x: Var, shifts: Numbers, dims: Numbers = ()) -> Var:
     """Shift the elements along axes; those that leave at the end come in at the start."""
     axes, counts = axes_of(x, dims) if dims or dims == 0 else (), each(shifts, 1)
     if not axes:
@@ -38,7 +39,7 @@ def _shifted(size: Dim, shift: int) -> Any:
 
 
 @aten("rot90.default")
-def rotate(x: Any, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Any:
+def rotate(x: Var, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Var:
     """Rotate by k quarter turns from the first towards the second axis."""
     first, second = axes_of(x, list(dims))
     flipped = {0: [], 1: [second], 2: [first, second], 3: [first]}[k % 4]
@@ -49,7 +50,7 @@ def rotate(x: Any, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Any:
 
 
 @aten("transpose.int")
-def transpose(x: Any, dim0: int, dim1: int) -> Any:
+def transpose(x: Var, dim0: int, dim1: int) -> Var:
     """Exchange two axes."""
     order = list(range(x.type.rank))
     if order:
@@ -58,13 +59,13 @@ def transpose(x: Any, dim0: int, dim1: int) -> Any:
 
 
 @aten("t.default")
-def transpose_matrix(x: Any) -> Any:
+def transpose_matrix(x: Var) -> Any:
     """Transpose a matrix; a vector stays."""
     return transpose(x, 0, -1)
 
 
 @aten("pixel_shuffle.default")
-def pixel_shuffle(x: Any, r: int) -> Any:
+def pixel_shuffle(x: Var, r: int) -> Var:
     """Rearrange channels to pixels: [*, C r², H, W] → [*, C, H r, W r]."""
     *lead, c, h, w = x.shape
     n = len(lead)
@@ -75,7 +76,7 @@ def pixel_shuffle(x: Any, r: int) -> Any:
 
 
 @aten("pixel_unshuffle.default")
-def pixel_unshuffle(x: Any, r: int) -> Any:
+def pixel_unshuffle(x: Var, r: int) -> Var:
     """Rearrange pixels to channels: [*, C, H r, W r] → [*, C r², H, W]."""
     *lead, c, h, w = x.shape
     n = len(lead)
@@ -86,7 +87,7 @@ def pixel_unshuffle(x: Any, r: int) -> Any:
 
 
 @aten("channel_shuffle.default", "native_channel_shuffle.default")
-def channel_shuffle(x: Any, groups: int) -> Any:
+def channel_shuffle(x: Var, groups: int) -> Var:
     """Interleave the channels of groups: channel k of group g becomes channel k · groups + g."""
     batch, channels, *rest = x.shape
     grouped = ops.reshape(x, batch, groups, channels // groups, *rest)
@@ -94,20 +95,20 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 
 
 @aten("unfold.default")
-def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(x: Var, dimension: int, size: int, step: int) -> Var:
     """Windows along one axis, with the places within a window as last axis."""
     return ops.window(x, axes_of(x, dimension), (size,), (step,), (1,))
 
 
 @aten("unfold_backward.default")
-def overlapped(x: Any, input_sizes: list[int], dim: int, size: int, step: int) -> Any:
+def overlapped(x: Var, input_sizes: list[int], dim: int, size: int, step: int) -> Var:
     """Add up windows along one axis where they overlap: the transpose of unfold."""
     fold = Fold(tuple(input_sizes), (dim % len(input_sizes),), (size,), (step,), (1,))
     return fold(spread(x, fold.windowed))
 
 
 @aten("im2col.default")
-def columns(x: Any, kernel_size: Numbers, dilation: Numbers, padding: Numbers, stride: Numbers) -> Any:
+def columns(x: Var, kernel_size: Numbers, dilation: Numbers, padding: Numbers, stride: Numbers) -> Var:
     """Windows of images as columns: [N, C, H, W] → [N, C · kh · kw, windows]."""
     if x.type.rank == 3:
         one = columns(ops.expand_dims(x, 0), kernel_size, dilation, padding, stride)
@@ -121,8 +122,8 @@ def columns(x: Any, kernel_size: Numbers, dilation: Numbers, padding: Numbers, s
 
 @aten("col2im.default")
 def image(
-    x: Any, output_size: Numbers, kernel_size: Numbers, dilation: Numbers, padding: Numbers, stride: Numbers
-) -> Any:
+    x: Var, output_size: Numbers, kernel_size: Numbers, dilation: Numbers, padding: Numbers, stride: Numbers
+) -> Var:
     """Add up columns where their windows overlap: the transpose of im2col."""
     if x.type.rank == 2:
         one = image(ops.expand_dims(x, 0), output_size, kernel_size, dilation, padding, stride)
@@ -136,7 +137,7 @@ def image(
     return ops.slice(fold(windows), (0, 0, *p), (batch, channels, *size))
 
 
-def _padded(x: Any, margins: list[int], ends: Any) -> Any:
+def _padded(x: Var, margins: list[int], ends: Any) -> Var:
     """Pad the last axes with their `ends`; the last axis has the first margins."""
     for k, (before, after) in enumerate(zip(margins[::2], margins[1::2], strict=True)):
         axis = x.type.rank - 1 - k
@@ -148,10 +149,10 @@ def _padded(x: Any, margins: list[int], ends: Any) -> Any:
 
 
 @aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
-def reflection_pad(x: Any, padding: list[int]) -> Any:
+def reflection_pad(x: Var, padding: list[int]) -> Any:
     """Pad with the elements next to the ends, in reversed order."""
 
-    def ends(x: Any, axis: int, before: int, after: int) -> Any:
+    def ends(x: Var, axis: int, before: int, after: int) -> tuple[Var, Var]:
         first = along(x, axis, 1, before)
         last = along(x, axis, x.shape[axis] - 1 - after, after)
         return ops.flip(first, axis), ops.flip(last, axis)
@@ -160,10 +161,10 @@ def reflection_pad(x: Any, padding: list[int]) -> Any:
 
 
 @aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
-def replication_pad(x: Any, padding: list[int]) -> Any:
+def replication_pad(x: Var, padding: list[int]) -> Any:
     """Pad with copies of the elements at the ends."""
 
-    def ends(x: Any, axis: int, before: int, after: int) -> Any:
+    def ends(x: Var, axis: int, before: int, after: int) -> Any:
         return tuple(
             _copies(along(x, axis, start, 1), axis, count)
             for start, count in ((0, before), (x.shape[axis] - 1, after))
@@ -172,20 +173,20 @@ def replication_pad(x: Any, padding: list[int]) -> Any:
     return _padded(x, padding, ends)
 
 
-def _copies(x: Any, axis: int, count: int) -> Any:
+def _copies(x: Var, axis: int, count: int) -> Var:
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     return ops.broadcast(ops.squeeze(x, axis), shape, [axis])
 
 
 @aten("narrow_copy.default")
-def narrow(x: Any, dim: int, start: int, length: int) -> Any:
+def narrow(x: Var, dim: int, start: int, length: int) -> Any:
     """Slice a block along one axis."""
     (axis,) = axes_of(x, dim)
     return along(x, axis, place_of(x.shape[axis], start), length)
 
 
 @aten("repeat_interleave.self_int")
-def repeat_each(x: Any, repeats: int, dim: int | None = None, output_size: int | None = None) -> Any:
+def repeat_each(x: Var, repeats: int, dim: int | None = None, output_size: int | None = None) -> Var:
     """Repeat each element along an axis."""
     x, axis = (ops.reshape(x, -1), 0) if dim is None or not x.type.rank else (x, axes_of(x, dim)[0])
     copies = ops.broadcast(x, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]), [axis + 1])

@@ -8,42 +8,43 @@ from catgrad import ops
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 
 
 @aten("threshold.default")
-def threshold(x: Any, threshold: float, value: float) -> Any:
+def threshold(x: Var, threshold: float, value: float) -> Var:
     """Threshold: x where x > threshold, a value elsewhere; NaN stays."""
     return ops.select(x <= threshold, Constant(x.type, value)(), x)
 
 
 @aten("hardsigmoid.default")
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: Var) -> Var:
     """Hard sigmoid: x/6 + 1/2, clamped to 0 … 1, with gradient 0 at the ends."""
     zero, one = zeros_like(x), Constant(x.type, 1)()
     return ops.select(x <= -3, zero, ops.select(x >= 3, one, x * (1 / 6) + 0.5))
 
 
 @aten("hardswish.default")
-def hard_swish(x: Any) -> Any:
+def hard_swish(x: Var) -> Any:
     """Hard swish: x times its hard sigmoid, so x · (x + 3) / 6 for |x| < 3, 0 below and x above."""
     return x * hard_sigmoid(x)
 
 
 @aten("mish.default")
-def mish(x: Any) -> Any:
+def mish(x: Var) -> Var:
     """Mish: x · tanh(ln(1 + eˣ))."""
     return x * ops.tanh(ops.softplus(x))
 
 
 @aten("celu.default")
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: Var, alpha: float = 1.0) -> Var:
     """CELU: x where x > 0, α · (e^(x/α) - 1) elsewhere."""
     below = ops.select(x > 0, zeros_like(x), x)  # the exponential of a large x would be infinite
     return ops.select(x > 0, x, alpha * ops.expm1(below / alpha))
 
 
 @aten("glu.default")
-def gated(x: Any, dim: int = -1) -> Any:
+def gated(x: Var, dim: int = -1) -> Var:
     """Gated linear unit: a · σ(b), for the halves a and b of x along an axis."""
     half = x.shape[dim] // 2
     a, b = ops.split(x, [half, half], dim)
@@ -51,20 +52,20 @@ def gated(x: Any, dim: int = -1) -> Any:
 
 
 @aten("log_sigmoid_forward.default")
-def log_sigmoid(x: Any) -> tuple[Any, None]:
+def log_sigmoid(x: Var) -> tuple[Any, None]:
     """Logarithm of the sigmoid: -ln(1 + e⁻ˣ)."""
     return -ops.softplus(-x), None
 
 
 @aten("_prelu_kernel.default")
-def parametric(x: Any, weight: Any) -> Any:
+def parametric(x: Var, weight: Any) -> Var:
     """Rectifier with a slope for each channel: x where x > 0, w · x elsewhere."""
     return ops.select(x > 0, x, spread(weight, x.shape) * x)
 
 
 @aten("rrelu_with_noise_functional.default")
 def randomised_relu(
-    x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+    x: Var, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> tuple[Any, Any]:
     """Randomised rectifier in evaluation: x above 0, and x times the mean of the bounds elsewhere."""
     require(not training, "slopes must not be drawn", "F.rrelu has training=True", "use nn.PReLU")

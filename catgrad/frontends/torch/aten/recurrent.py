@@ -10,6 +10,7 @@ from catgrad.frontends.torch.aten.contractions import linear
 from catgrad.frontends.torch.aten.randomness import dropped
 from catgrad.frontends.torch.registry import aten, register, require
 from catgrad.learn.layers.recurrent import Cell, State, gru_cell, lstm_cell, rnn_cell, until_end
+from catgrad.terms.var import Var
 
 
 class Layout(NamedTuple):
@@ -24,7 +25,7 @@ class Layout(NamedTuple):
 
 @aten("lstm.input", is_random=True)
 def lstm(
-    x: Any,
+    x: Var,
     first: Sequence[Any],
     weights: Sequence[Any],
     has_biases: bool,
@@ -42,7 +43,7 @@ def lstm(
 def _one_state(overload: str, cell: Cell) -> None:
     @aten(overload, is_random=True)
     def recurrent(
-        x: Any,
+        x: Var,
         first: Any,
         weights: Sequence[Any],
         has_biases: bool,
@@ -69,7 +70,7 @@ for _kind in ("gru", "rnn_tanh", "rnn_relu"):
 
 
 def of_any_length(
-    x: Any,
+    x: Var,
     lengths: Any | None,
     first: Sequence[Any],
     weights: Sequence[Any],
@@ -91,7 +92,7 @@ register("catgrad.recurrent.default", real=of_any_length, is_random=True)
 
 def _recurrent(
     cell: Cell,
-    x: Any,
+    x: Var,
     first: Sequence[Any],
     weights: Sequence[Any],
     layout: Layout,
@@ -123,7 +124,7 @@ def _recurrent(
 
 
 def _one_direction(
-    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Any]
+    cell: Cell, x: Var, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Any]
 ) -> tuple[State, Any]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
@@ -135,5 +136,5 @@ def _one_direction(
     return ops.scan(iteration, begin, (linear(x, w, b), *masks), backwards=backwards)
 
 
-def _part(states: Any, k: int) -> Any:
+def _part(states: Any, k: int) -> Var:
     return ops.slice(states, (k, 0, 0), (1, *states.shape[1:]))

@@ -11,12 +11,13 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.resample import Taps, cubic, linear, places, resample, within
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 Factors = Sequence[float | None]
 
 
-def _sizes(x: Any, size: Numbers | None, factors: Any, spatial: int) -> tuple[tuple[int, ...], Factors]:
+def _sizes(x: Var, size: Numbers | None, factors: Any, spatial: int) -> tuple[tuple[int, ...], Factors]:
     """Return the sizes of the result, and the factors that were given."""
     if size is None:
         return tuple(int(n * factor) for n, factor in zip(x.shape[2:], factors, strict=True)), factors
@@ -35,7 +36,7 @@ def _interpolated(x: Any, sizes: Sequence[int], align_corners: bool, factors: Fa
 
 def _register(name: str, spatial: int, taps: Taps) -> None:
     @aten(f"{name}.vec")
-    def by_sizes_or_factors(x: Any, size: Numbers | None, align_corners: bool, factors: Any = None) -> Any:
+    def by_sizes_or_factors(x: Var, size: Numbers | None, align_corners: bool, factors: Any = None) -> Any:
         sizes, scales = _sizes(x, size, factors, spatial)
         return _interpolated(x, sizes, align_corners, scales, taps)
 
@@ -43,7 +44,7 @@ def _register(name: str, spatial: int, taps: Taps) -> None:
         return  # PyTorch presents the others as sums of elements
 
     @aten(f"{name}.default")
-    def by_sizes(x: Any, size: Numbers, align_corners: bool, *factors: float | None, **named: Any) -> Any:
+    def by_sizes(x: Var, size: Numbers, align_corners: bool, *factors: float | None, **named: Any) -> Any:
         scales = list(factors) or [None] * spatial
         return _interpolated(x, each(size, spatial), align_corners, scales, taps)
 
@@ -55,7 +56,7 @@ for _name, _spatial, _taps in (
     _register(_name, _spatial, _taps)
 
 
-def _nearest(x: Any, sizes: Sequence[int], factors: Factors, shift: float) -> Any:
+def _nearest(x: Var, sizes: Sequence[int], factors: Factors, shift: float) -> Any:
     """Sample the elements at the places (i + shift) · step, rounded down, in float32 as PyTorch."""
     for axis, (count, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         size = x.shape[axis]
@@ -70,15 +71,15 @@ def _nearest(x: Any, sizes: Sequence[int], factors: Factors, shift: float) -> An
 
 def _register_nearest(spatial: int) -> None:
     @aten(f"_upsample_nearest_exact{spatial}d.vec")
-    def exact_by_sizes_or_factors(x: Any, size: Numbers | None, factors: Any = None) -> Any:
+    def exact_by_sizes_or_factors(x: Var, size: Numbers | None, factors: Any = None) -> Any:
         return _nearest(x, *_sizes(x, size, factors, spatial), 0.5)
 
     @aten(f"_upsample_nearest_exact{spatial}d.default")
-    def exact_by_sizes(x: Any, size: Numbers, *factors: float | None, **named: Any) -> Any:
+    def exact_by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Any:
         return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0.5)
 
     @aten(f"upsample_nearest{spatial}d.default")
-    def by_sizes(x: Any, size: Numbers, *factors: float | None, **named: Any) -> Any:
+    def by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Any:
         return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0)
 
 

@@ -12,12 +12,13 @@ from catgrad.frontends.torch.aten.sorting import search
 from catgrad.frontends.torch.registry import aten, real, require
 from catgrad.ops.grid import grid_sample
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 
 SUM, MEAN, MAX = range(3)
 
 
 @aten("grid_sampler_2d.default", "grid_sampler_3d.default")
-def grid_sampler(x: Any, grid: Any, interpolation: int, padding: int, align_corners: bool) -> Any:
+def grid_sampler(x: Var, grid: Any, interpolation: int, padding: int, align_corners: bool) -> Any:
     """Sample images at the points of a grid: linear, nearest or cubic; zeros, border or reflection beyond."""
     return grid_sample(x, grid, interpolation, padding, align_corners)
 
@@ -25,7 +26,7 @@ def grid_sampler(x: Any, grid: Any, interpolation: int, padding: int, align_corn
 def _pooling(spatial: int) -> None:
     @aten(f"max_pool{spatial}d_with_indices.default")
     def max_pool_with_indices(
-        x: Any,
+        x: Var,
         size: Numbers,
         stride: Numbers = (),
         padding: Numbers = 0,
@@ -41,7 +42,7 @@ for _spatial in (2, 3):
     _pooling(_spatial)
 
 
-def _indices(x: Any, k: Any, s: Any, p: Any, d: Any) -> Any:
+def _indices(x: Var, k: Any, s: Any, p: Any, d: Any) -> Any:
     """Return the flat index in each image of the greatest element of each window."""
     spatial, lead = len(k), x.type.rank - len(k)
     margins = [margin for margin in reversed(p) for _ in range(2)]
@@ -99,7 +100,7 @@ def embedding_bag(
     return total, None, None, None
 
 
-def _greatest(rows: Any, bag: Any, counts: Any, bags: int) -> Any:
+def _greatest(rows: Any, bag: Any, counts: Any, bags: int) -> Var:
     """Return the maxima of the rows of each bag, of which the first gets the gradient."""
     n, d = rows.shape
     table = (bags, d, n)

@@ -22,14 +22,14 @@ REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+def masked_fill(x: Var, mask: Any, value: Any) -> Var:
     """Replace the elements of x where the mask holds by one number."""
     shape = common_shape(x.shape, mask.shape)
     return ops.select(spread(mask, shape), at(value, shape, x.dtype), spread(x, shape))
 
 
 @aten("masked_scatter.default")
-def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(x: Var, mask: Any, source: Any) -> Var:
     """Replace the elements of x where the mask holds by those of the source, in their order."""
     mask = spread(mask, x.shape)
     chosen = ops.reshape(mask, -1)
@@ -39,12 +39,12 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     return ops.select(mask, ops.reshape(taken, *x.shape), x)
 
 
-def _within(x: Any, shape: tuple[Any, ...]) -> Any:
+def _within(x: Var, shape: tuple[Any, ...]) -> Var:
     """Return the first elements of x along each axis."""
     return x if x.shape == shape else ops.slice(x, [0] * x.type.rank, shape)
 
 
-def _around(part: Any, x: Any, axis: int, change: Callable[[Any], Any]) -> Any:
+def _around(part: Any, x: Var, axis: int, change: Callable[[Any], Any]) -> Any:
     """Change the first elements of x along the other axes, as many as the part has."""
     sizes = tuple(n if k == axis else part.shape[k] for k, n in enumerate(x.shape))
     changed = change(_within(x, sizes))
@@ -63,7 +63,7 @@ def _around(part: Any, x: Any, axis: int, change: Callable[[Any], Any]) -> Any:
 
 @aten("scatter.src", "scatter.value")
 @takes_scalars()
-def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
+def scatter(x: Var, dim: int, index: Any, source: Any) -> Any:
     """Replace the elements of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
     if not isinstance(source, Var):
@@ -74,7 +74,7 @@ def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
     )
 
 
-def _filled(x: Any, axis: int, index: Any, value: float) -> Any:
+def _filled(x: Var, axis: int, index: Any, value: float) -> Var:
     """Replace the elements of x at these indices along an axis by one number."""
     ones = Constant(index.type, 1)()
     hit = ops.scatter_add_along_axis(ones, index, x.shape[axis], axis) > 0
@@ -90,14 +90,14 @@ def _as_numbers(function: Callable[..., Any], *arrays: Any) -> Any:
 
 @aten("scatter_add.default")
 @takes_scalars()
-def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
+def scatter_add(x: Var, dim: int, index: Any, source: Any) -> Any:
     """Add elements to those of x at these indices along an axis."""
     return scatter_reduce(x, dim, index, source, "sum")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
 @takes_scalars()
-def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
+def scatter_with(x: Var, dim: int, index: Any, source: Any, reduce: str) -> Any:
     """Add elements to those of x at these indices along an axis, or multiply them."""
     values = source if isinstance(source, Var) else at(source, index.shape, x.dtype)
     return scatter_reduce(x, dim, index, values, REDUCTIONS[reduce])
@@ -105,7 +105,7 @@ def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
 
 @aten("scatter_reduce.two")
 @takes_scalars()
-def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def scatter_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
     """Reduce the elements of one index along an axis, and that of x: to a sum, mean, product or extremum."""
     (axis,) = axes_of(x, dim)
     values = _within(source, index.shape)
@@ -113,7 +113,7 @@ def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, inclu
     return _around(values, x, axis, lambda part: combine(part, index, values, axis, reduce, include_self))
 
 
-def _added(x: Any, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Any:
+def _added(x: Var, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Var:
     size = x.shape[axis]
     ones = Constant(values.type, 1)()
     count = ops.scatter_add_along_axis(ones, index, size, axis)
@@ -125,7 +125,7 @@ def _added(x: Any, index: Any, values: Any, axis: int, reduce: str, include_self
     return total / count if x.dtype.is_floating else ops.floor_divide(total, count)
 
 
-def _reduced(x: Any, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Any:
+def _reduced(x: Var, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Any:
     """Reduce a table of all values by all places, in which other values are neutral."""
     limits = x.dtype.limits
     least, most = (-inf, inf) if x.dtype.is_floating else (limits.min, limits.max)
@@ -144,7 +144,7 @@ def _reduced(x: Any, index: Any, values: Any, axis: int, reduce: str, include_se
 
 @aten("index_add.default")
 @takes_scalars()
-def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
+def index_add(x: Var, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
     """Add slices to those of x at these indices along an axis: x + alpha · Σ source."""
     (axis,) = axes_of(x, dim)
     total = moved(ops.scatter_add(moved(source, axis, 0), index, x.shape[axis]), 0, axis)
@@ -153,7 +153,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> An
 
 @aten("index_copy.default")
 @takes_scalars()
-def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(x: Var, dim: int, index: Any, source: Any) -> Any:
     """Replace the slices of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
     return _as_numbers(
@@ -163,7 +163,7 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 @takes_scalars()
-def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(x: Var, dim: int, index: Any, value: Any) -> Var:
     """Replace the slices of x at these indices along an axis by one number."""
     (axis,) = axes_of(x, dim)
     places = ops.reshape(index, -1)  # a scalar is one place, too
@@ -174,7 +174,7 @@ def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
 
 @aten("index_reduce.default")
 @takes_scalars()
-def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def index_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
     """Reduce all slices of one index along an axis, and that of x, as scatter_reduce does."""
     (axis,) = axes_of(x, dim)
     places = ops.broadcast(index, source.shape, [k for k in range(x.type.rank) if k != axis])
@@ -182,7 +182,7 @@ def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include
 
 
 @aten("index_put.default", "_unsafe_index_put.default")
-def index_put(x: Any, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
+def index_put(x: Var, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
     """Replace the elements of x at these indices, or add to them; a mask selects where one number goes."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     if any(indices[axis].dtype is Dtype.bool for axis in axes):
@@ -211,7 +211,7 @@ def index_put(x: Any, indices: list[Any], values: Any, accumulate: bool = False)
     return ops.permute(result, *(order.index(axis) for axis in range(x.type.rank)))
 
 
-def _put_at_mask(x: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
+def _put_at_mask(x: Var, indices: list[Any], values: Any, accumulate: bool) -> Var:
     """Replace elements where a mask of the leading axes holds by values that are the same for each."""
     mask = indices[0]
     rest = x.shape[mask.type.rank :] if mask is not None else ()

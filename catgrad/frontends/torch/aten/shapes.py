@@ -10,22 +10,23 @@ from catgrad.errors import FixedSize
 from catgrad.frontends.torch.aten.operands import axes_of
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
+from catgrad.terms.var import Var
 
 
 @aten("view.default", "_unsafe_view.default")
-def view(x: Any, size: list[int]) -> Any:
+def view(x: Var, size: list[int]) -> Var:
     """Reshape."""
     return ops.reshape(x, *size)
 
 
 @aten("permute.default")
-def permute(x: Any, dims: list[int]) -> Any:
+def permute(x: Var, dims: list[int]) -> Var:
     """Permute axes."""
     return ops.permute(x, *dims)
 
 
 @aten("squeeze.dims", "squeeze.dim")
-def squeeze(x: Any, dims: Any) -> Any:
+def squeeze(x: Any, dims: Any) -> Var:
     """Remove those of these axes that have size 1; one that is named must have a fixed size."""
     axes = axes_of(x, dims)
     free = next((x.shape[axis] for axis in axes if isinstance(x.shape[axis], Dim)), None)
@@ -39,14 +40,14 @@ aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 
 
 @aten("expand.default")
-def expand(x: Any, size: list[int], implicit: bool = False) -> Any:
+def expand(x: Var, size: list[int], implicit: bool = False) -> Any:
     """Broadcast along new axes and axes of size 1; -1 keeps a size."""
     offset = len(size) - x.type.rank
     return spread(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))
 
 
 @aten("repeat.default")
-def repeat(x: Any, repeats: list[int]) -> Any:
+def repeat(x: Any, repeats: list[int]) -> Var:
     """Tile x along each axis."""
     shape = (1,) * (len(repeats) - x.type.rank) + x.shape
     pairs = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
@@ -55,6 +56,6 @@ def repeat(x: Any, repeats: list[int]) -> Any:
 
 
 @aten("flip.default")
-def flip(x: Any, dims: list[int]) -> Any:
+def flip(x: Var, dims: list[int]) -> Var:
     """Reverse axes."""
     return ops.flip(x, dims) if dims and x.type.rank else x

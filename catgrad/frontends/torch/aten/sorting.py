@@ -16,13 +16,13 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
-def _as_numbers(x: Any) -> Any:
+def _as_numbers(x: Var) -> Var:
     """Cast booleans to whole numbers, which have an order."""
     return ops.cast(x, Dtype.int32) if x.dtype is Dtype.bool else x
 
 
 @aten("sort.default")
-def sort(x: Any, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
+def sort(x: Var, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
     """Sort along an axis; return the elements and their indices. A NaN counts as greatest."""
     if not x.type.rank:
         return x, Constant(NdArrayType((), Dtype.int64), 0)()
@@ -31,38 +31,38 @@ def sort(x: Any, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
 
 
 @aten("sort.stable")
-def stable_sort(x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+def stable_sort(x: Var, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
     """Sort along an axis; equal elements keep their order."""
     return sort(x, dim, descending)
 
 
 @aten("argsort.default")
-def argsort(x: Any, dim: int = -1, descending: bool = False) -> Any:
+def argsort(x: Var, dim: int = -1, descending: bool = False) -> Any:
     """Return the indices that sort along an axis."""
     return sort(x, dim, descending)[1]
 
 
 @aten("argsort.stable")
-def stable_argsort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
+def stable_argsort(x: Var, stable: bool, dim: int = -1, descending: bool = False) -> Any:
     """Return the indices that sort along an axis; equal elements keep their order."""
     return sort(x, dim, descending)[1]
 
 
-def _element(x: Any, order: Any, place: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+def _element(x: Var, order: Any, place: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return the element of x at a place of an order along an axis, and its index."""
     index = ops.take_along_axis(order, place, axis)
     value = ops.take_along_axis(x, index, axis)
     return (value, index) if keepdim else (ops.squeeze(value, axis), ops.squeeze(index, axis))
 
 
-def _one(x: Any, axis: int, value: Size) -> Any:
+def _one(x: Var, axis: int, value: Size) -> Any:
     """Return one index for each row along an axis."""
     return at(value, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), Dtype.int64)
 
 
 @aten("kthvalue.default")
 @takes_scalars()
-def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+def kth_value(x: Var, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the k-th smallest element along an axis, counted from 1, and its index."""
     (axis,) = axes_of(x, dim)
     return _element(x, ops.argsort(x, axis), _one(x, axis, k - 1), axis, keepdim)
@@ -70,7 +70,7 @@ def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any
 
 @aten("median.dim")
 @takes_scalars()
-def median(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+def median(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the lower median along an axis, and its index; NaN if an element is."""
     (axis,) = axes_of(x, dim)
     last = _one(x, axis, x.shape[axis] - 1)
@@ -83,7 +83,7 @@ def median(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
 
 @aten("nanmedian.dim")
 @takes_scalars()
-def median_of_numbers(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+def median_of_numbers(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the lower median of the elements along an axis that are not NaN, and its index."""
     (axis,) = axes_of(x, dim)
     count = ops.expand_dims(ops.sum(ops.cast(x == x, Dtype.int64), axis), axis)
@@ -93,18 +93,18 @@ def median_of_numbers(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any
 
 
 @aten("median.default")
-def median_of_all(x: Any) -> Any:
+def median_of_all(x: Var) -> Var:
     """Return the lower median of all elements; equal ones share the gradient."""
     return _greatest_up_to(x, median)
 
 
 @aten("nanmedian.default")
-def median_of_all_numbers(x: Any) -> Any:
+def median_of_all_numbers(x: Var) -> Var:
     """Return the lower median of all elements that are not NaN; equal ones share the gradient."""
     return _greatest_up_to(x, median_of_numbers)
 
 
-def _greatest_up_to(x: Any, statistic: Callable[[Any, int], tuple[Any, Any]]) -> Any:
+def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) -> Var:
     """Return an order statistic of all elements as a maximum, whose gradient is shared by equal elements."""
     flat = ops.reshape(x, -1)
     limit = ops.broadcast(statistic(ops.stop_gradient(flat), 0)[0], flat.shape)
@@ -116,7 +116,7 @@ def _greatest_up_to(x: Any, statistic: Callable[[Any, int], tuple[Any, Any]]) ->
 def search(
     sequence: Any, x: Any, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Return the place of x in sorted rows: the number of elements below it, or up to it if `right`."""
     if sorter is not None:
         sequence = ops.take_along_axis(sequence, sorter, -1)
@@ -132,13 +132,13 @@ def search(
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")
-def bucketize(x: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(x: Var, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
     """Return the bucket of each element: the number of boundaries below it, or up to it if `right`."""
     return search(boundaries, x, out_int32, right)
 
 
 @aten("histc.default")
-def histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+def histogram(x: Var, bins: int = 100, min: float = 0, max: float = 0) -> Var:
     """Count the elements in bins of one width from `min` to `max`, by default the extrema of x."""
     flat = ops.stop_gradient(ops.reshape(x, -1))
     if min == max == 0:

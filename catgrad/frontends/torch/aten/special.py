@@ -10,6 +10,7 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.operands import as_floating, of_floating
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "digamma": ops.digamma, "erfc": ops.erfc, "erfinv": ops.erfinv, "i0": ops.bessel_i0,
@@ -26,13 +27,13 @@ for _name, _function in FUNCTIONS.items():
 
 
 @aten("polygamma.default")
-def derivative_of_digamma(n: int, x: Any) -> Any:
+def derivative_of_digamma(n: int, x: Var) -> Var:
     """Polygamma function: ψ⁽ⁿ⁾(x)."""
     return ops.polygamma(n, as_floating(x))
 
 
 @aten("mvlgamma.default")
-def multivariate_log_gamma(x: Any, p: int) -> Any:
+def multivariate_log_gamma(x: Var, p: int) -> Var:
     """Multivariate log-gamma function: p (p - 1) / 4 · ln π + Σ ln Γ(x - j/2) over j < p."""
     x = as_floating(x)
     total = ops.log_gamma(x)
@@ -42,7 +43,7 @@ def multivariate_log_gamma(x: Any, p: int) -> Any:
 
 
 @aten("special_log_ndtr.default")
-def log_of_normal(x: Any) -> Any:
+def log_of_normal(x: Var) -> Var:
     """Logarithm of the normal distribution function, exact in the lower tail."""
     x = as_floating(x)
     t = x * (0.5**0.5)

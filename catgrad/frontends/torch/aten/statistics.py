@@ -13,18 +13,19 @@ from catgrad.frontends.torch.aten.reductions import greatest, least, total, with
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.power import root
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
 @aten("var.correction")
-def variance(x: Any, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Any:
+def variance(x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Any:
     """Variance: Σ (x - mean x)² / (n - correction), with the correction 1 by default."""
     return mean_and_variance(x, dim, correction, keepdim)[0]
 
 
 @aten("var_mean.correction")
 def mean_and_variance(
-    x: Any, dim: Any = None, correction: float | None = None, keepdim: bool = False
+    x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
     """Variance and mean."""
     axes = axes_of(x, dim)
@@ -35,7 +36,7 @@ def mean_and_variance(
     return with_reduced_axes(y, axes, keepdim), with_reduced_axes(mean, axes, keepdim)
 
 
-def _divisor(count: Size, correction: float, x: Any) -> Any:
+def _divisor(count: Size, correction: float, x: Var) -> Any:
     """Return max(0, count - correction): a number, or of the type of x where the count is symbolic."""
     if not isinstance(count, Dim):
         return max(0, count - correction)
@@ -43,14 +44,14 @@ def _divisor(count: Size, correction: float, x: Any) -> Any:
 
 
 @aten("std.correction")
-def deviation(x: Any, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Any:
+def deviation(x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Var:
     """Standard deviation, with gradient 0 at 0."""
     return root(variance(x, dim, correction, keepdim))
 
 
 @aten("std_mean.correction")
 def mean_and_deviation(
-    x: Any, dim: Any = None, correction: float | None = None, keepdim: bool = False
+    x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
     """Standard deviation and mean."""
     y, mean = mean_and_variance(x, dim, correction, keepdim)
@@ -58,20 +59,20 @@ def mean_and_deviation(
 
 
 @aten("var.default", "var.dim")
-def unbiased_variance(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
+def unbiased_variance(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
     """Variance, unbiased or of the whole population."""
     return variance(x, *_dims(dim, unbiased), keepdim)
 
 
 @aten("std.default", "std.dim")
-def unbiased_deviation(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
+def unbiased_deviation(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
     """Standard deviation, unbiased or of the whole population."""
     return deviation(x, *_dims(dim, unbiased), keepdim)
 
 
 @aten("var_mean.default", "var_mean.dim")
 def unbiased_variance_and_mean(
-    x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False
+    x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False
 ) -> tuple[Any, Any]:
     """Variance, unbiased or of the whole population, and mean."""
     y, mean = mean_and_variance(x, *_dims(dim, unbiased), keepdim)
@@ -80,7 +81,7 @@ def unbiased_variance_and_mean(
 
 @aten("std_mean.default", "std_mean.dim")
 def unbiased_deviation_and_mean(
-    x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False
+    x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False
 ) -> tuple[Any, Any]:
     """Standard deviation, unbiased or of the whole population, and mean."""
     y, mean = mean_and_deviation(x, *_dims(dim, unbiased), keepdim)
@@ -93,7 +94,7 @@ def _dims(dim: Any, unbiased: bool) -> tuple[Any, int]:
 
 
 @aten("linalg_vector_norm.default")
-def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm(x: Var, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Vector norm: (Σ |x|ᵖ)^(1/p), the extremum of |x| for ±∞, the count of x ≠ 0 for 0; gradient 0 at 0."""
     axes = axes_of(x, dim)
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
@@ -110,7 +111,7 @@ def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: 
     return with_reduced_axes(y, axes, keepdim)
 
 
-def _power_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
+def _power_norm(x: Var, p: float, axes: tuple[int, ...]) -> Var:
     """Return (Σ |x|ᵖ)^(1/p), with gradient 0 where x is 0."""
     zero, one = zeros_like(x), Constant(x.type, 1)()
     powers = ops.select(x == 0, zero if p > 0 else one * inf, ops.absolute(ops.select(x == 0, one, x)) ** p)
@@ -118,25 +119,25 @@ def _power_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
 
 
 @aten("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype")
-def old_norm(x: Any, p: float | None = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def old_norm(x: Var, p: float | None = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Vector norm, of order 2 by default."""
     return norm(x, 2 if p is None else p, dim, keepdim, dtype)
 
 
 @aten("count_nonzero.default", "count_nonzero.dim_IntList")
-def count_nonzero(x: Any, dim: Any = None) -> Any:
+def count_nonzero(x: Var, dim: Any = None) -> Var:
     """Count the elements that are not 0."""
     return ops.sum(ops.cast(truth(x), Dtype.int64), axes_of(x, dim))
 
 
 @aten("aminmax.default")
-def extrema(x: Any, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
+def extrema(x: Var, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
     """Minimum and maximum; equal elements share the gradient."""
     return least(x, dim, keepdim), greatest(x, dim, keepdim)
 
 
 @aten("nansum.default")
-def sum_of_numbers(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def sum_of_numbers(x: Var, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum of the elements that are not NaN."""
     x = ops.select(x != x, zeros_like(x), x) if x.dtype.is_floating else x
     return total(x, dim, keepdim, dtype)
