@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catgrad.artifact import Artifact
-from catgrad.errors import (
-    DtypeError,
-    OptionError,
-    UnknownName,
-    UnsupportedOp,
-    nearest,
-)
+from catgrad.errors import DtypeError, OptionError, UnknownName, UnsupportedOp, nearest
 from catgrad.footprint import Footprint
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter

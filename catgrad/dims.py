@@ -238,9 +238,7 @@ def _without_numbers(size: Size, other: object) -> Any:
 
 def _unknown(size: Size) -> ShapeError:
     return ShapeError(
-        "a size must be known to compute with it",
-        f"{size} is symbolic",
-        "substitute numbers for its symbols",
+        "a size must be known to compute with it", f"{size} is symbolic", "substitute numbers for its symbols"
     )
 
 

@@ -201,11 +201,7 @@ def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayTy
 
 
 def _compared(
-    artifact: Artifact,
-    compiled: Any,
-    function: Function,
-    arrays: Sequence[Array],
-    reference: Sequence[Array],
+    artifact: Artifact, compiled: Any, function: Function, arrays: Sequence[Array], reference: Sequence[Array]
 ) -> list[Comparison]:
     names = [_name(function, port, k) for k, port in enumerate(function.outputs)]
     tolerances = _tolerances(artifact.backend.tolerance, function)

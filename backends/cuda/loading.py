@@ -22,12 +22,7 @@ from .harness import DeviceFunction
 from .tools import GPU, NVCC, architecture, simulating
 
 FLAGS = ("-std=c++17", "-O3")
-TOOLCHAIN = Toolchain(
-    language="CUDA",
-    compiler=NVCC,
-    flags=FLAGS,
-    shared=("-shared", "-Xcompiler", "-fPIC"),
-)
+TOOLCHAIN = Toolchain(language="CUDA", compiler=NVCC, flags=FLAGS, shared=("-shared", "-Xcompiler", "-fPIC"))
 
 
 LIBRARIES = "CATGRAD_CUDA_LIBRARIES"

@@ -27,11 +27,7 @@ BACKEND = Backend(
     name="javascript",
     summary="an ES module without dependencies, for browsers and Node.js, with types for TypeScript",
     folders=(templates("javascript"), templates("kernels")),
-    files={
-        "{name}.mjs": "model.mjs.j2",
-        "{name}.d.mts": "model.d.mts.j2",
-        "README.md": "README.md.j2",
-    },
+    files={"{name}.mjs": "model.mjs.j2", "{name}.d.mts": "model.d.mts.j2", "README.md": "README.md.j2"},
     load=load,
     needs=(NODE,),
     prepare=prepare,

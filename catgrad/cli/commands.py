@@ -435,9 +435,7 @@ def draw(
         write_atomically(file, [picture])
     except (OSError, ValueError) as error:
         raise ArtifactError(
-            "the picture's file must be writable",
-            f"{file} is not: {reason(error)}",
-            "choose another path",
+            "the picture's file must be writable", f"{file} is not: {reason(error)}", "choose another path"
         ) from None
     show_paths([file])
 

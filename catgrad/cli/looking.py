@@ -38,10 +38,7 @@ Sizes = Annotated[
 Measured = Annotated[
     str,
     typer.Option(
-        "--target",
-        "-t",
-        metavar="NAME",
-        help="Measure the memory of the program that a target emits: c.",
+        "--target", "-t", metavar="NAME", help="Measure the memory of the program that a target emits: c."
     ),
 ]
 

@@ -18,13 +18,7 @@ from catgrad.functors import (
     roll,
 )
 from catgrad.functors.reverse import cotangents
-from catgrad.learn.checks import (
-    Loss,
-    check_is_inference,
-    check_is_loss,
-    check_parts,
-    check_takes,
-)
+from catgrad.learn.checks import Loss, check_is_inference, check_is_loss, check_parts, check_takes
 from catgrad.learn.functions import Opened, opened_term, united
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.reports.communication import Communication, communication

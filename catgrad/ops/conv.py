@@ -221,12 +221,7 @@ class ConvWeight(Convolution):
 
 
 def conv(
-    x: Var,
-    w: Var,
-    stride: int | Axes = 1,
-    padding: int | Axes = 0,
-    dilation: int | Axes = 1,
-    groups: int = 1,
+    x: Var, w: Var, stride: int | Axes = 1, padding: int | Axes = 0, dilation: int | Axes = 1, groups: int = 1
 ) -> Var:
     """y[n, o, p] = Σ x[n, c, p · stride + k · dilation] · w[o, c, k], in as many axes as x has beyond two."""
     spatial = x.type.rank - 2

@@ -81,9 +81,7 @@ class Permute(Op):
     def type(self, x: NdArrayType) -> Types:
         if sorted(self.order) != list(range(x.rank)):
             raise OptionError(
-                f"the order must name each axis of {x} once",
-                f"it is {self.order}",
-                "count axes from 0",
+                f"the order must name each axis of {x} once", f"it is {self.order}", "count axes from 0"
             )
         return x.with_shape(tuple(x.shape[axis] for axis in self.order))
 

@@ -20,11 +20,7 @@ class IntegerMap(ScalarMap, register=False):
     def type(self, *types: NdArrayType) -> Types:
         first = numeric(*types)
         if first.dtype.is_floating:
-            raise DtypeError(
-                "operands must be integers",
-                f"they are {first}",
-                self.remedy,
-            )
+            raise DtypeError("operands must be integers", f"they are {first}", self.remedy)
         return first
 
     @classmethod

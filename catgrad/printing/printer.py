@@ -147,11 +147,7 @@ class Lines:
     """
 
     def __init__(
-        self,
-        printer: Context,
-        function: Function,
-        arguments: Sequence[str],
-        postpones: bool = False,
+        self, printer: Context, function: Function, arguments: Sequence[str], postpones: bool = False
     ) -> None:
         self.printer, self.function, self.dialect = printer, function, printer.dialect
         self.postpones = postpones

@@ -17,12 +17,7 @@ from .values import Value, by_id, initial_value, title
 
 Json = dict[str, Any]
 
-_SPRITE = {
-    "size": 100,
-    "direction": 90,
-    "draggable": False,
-    "rotationStyle": "all around",
-}
+_SPRITE = {"size": 100, "direction": 90, "draggable": False, "rotationStyle": "all around"}
 _STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
 
 

@@ -6,17 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count, takewhile
 
 from catgrad.loops.ir.dense_stores import densely_stored
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Check,
-    Item,
-    Kernel,
-    Let,
-    Loop,
-    Statement,
-    Store,
-    statements,
-)
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Let, Loop, Statement, Store, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum

@@ -16,10 +16,7 @@ from catgrad.tools import Executable, Tool, version_in
 from ... import templates
 from ...host.process import MAX_ANSWER_SECONDS, JsonProcess
 
-PACKAGES = {
-    "vanilla": ("@scratch/scratch-vm", "15.1.1"),
-    "turbowarp": ("@turbowarp/packager", "3.13.0"),
-}
+PACKAGES = {"vanilla": ("@scratch/scratch-vm", "15.1.1"), "turbowarp": ("@turbowarp/packager", "3.13.0")}
 """The npm package and its version that each virtual machine comes in."""
 
 

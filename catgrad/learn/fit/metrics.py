@@ -64,11 +64,7 @@ def check_evaluates(learner: Any, metrics: Mapping[str, Metric]) -> None:
 
 
 def evaluate_batches(
-    learner: Learner,
-    source: Source,
-    metrics: Mapping[str, Metric],
-    inputs: int,
-    parallel: Parallel = ALONE,
+    learner: Learner, source: Source, metrics: Mapping[str, Metric], inputs: int, parallel: Parallel = ALONE
 ) -> dict[str, float]:
     """Evaluate, with data and metrics that have been checked, over the batches of all processes."""
     names = ("loss", *metrics)

@@ -20,11 +20,7 @@ STANDARD_NORMAL = Normal()
 
 @checked
 def linear(
-    A: NdArrayType,
-    B: NdArrayType,
-    C: NdArrayType,
-    name: str = "linear",
-    initial: Initial = fan_in_uniform,
+    A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "linear", initial: Initial = fan_in_uniform
 ) -> Term:
     """Linear map: y = x · W, contracted over the axes of B.
 

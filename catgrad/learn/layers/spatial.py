@@ -88,11 +88,7 @@ def conv_transpose(
 
 @checked
 def max_pool(
-    x: NdArrayType,
-    size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
+    x: NdArrayType, size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
 ) -> Term:
     """Max pooling of x : [N, C, …]; the stride is the window unless given."""
     return build(lambda image: ops.max_pool(image, size, stride, padding, dilation), [x])

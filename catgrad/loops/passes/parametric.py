@@ -12,17 +12,7 @@ from dataclasses import replace
 from catgrad.dims import Dim, product
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, combined, index
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Indices,
-    Item,
-    Kernel,
-    Loop,
-    Rewriter,
-    Store,
-    loops,
-    scalars,
-)
+from catgrad.loops.ir.nest import Accumulate, Indices, Item, Kernel, Loop, Rewriter, Store, loops, scalars
 from catgrad.loops.ir.scalar import IndexValue, Masked, Space
 
 NAMES = {1: ("size",), 2: ("rows", "columns")}

@@ -107,12 +107,7 @@ class Expressions:
         return self._operation(scalar.op, Dtype.bool, operands, Dtype.int32)
 
     def _operation(
-        self,
-        op: Any,
-        dtype: Dtype,
-        operands: Iterable[Text],
-        of: Dtype | None = None,
-        rounds: bool = True,
+        self, op: Any, dtype: Dtype, operands: Iterable[Text], of: Dtype | None = None, rounds: bool = True
     ) -> Text:
         """Print an operation by its macro, which is told the dtype `of` the operands of a comparison."""
         told = of or dtype

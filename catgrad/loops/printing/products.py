@@ -19,11 +19,7 @@ def matrix_product(here: Expressions, s: MatMul, packed: Size, parallel: bool) -
     return Product(
         s.left.dtype,
         tuple(_extent(here, group) for group in (s.rows, s.columns, s.depth)),
-        (
-            here.address(s.left.buffer, left, own),
-            _axes(here, left, s.rows),
-            _axes(here, left, s.depth),
-        ),
+        (here.address(s.left.buffer, left, own), _axes(here, left, s.rows), _axes(here, left, s.depth)),
         (
             here.address(s.right.buffer, right, own),
             _axes(here, right, s.depth),

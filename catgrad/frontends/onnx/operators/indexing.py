@@ -65,9 +65,7 @@ def gather_nd(x: Var, index: Any, *, batch_dims: int = 0) -> Var:
 
 def _mode(reduction: str) -> None:
     require(
-        reduction in ("none", "add"),
-        "elements must be replaced or added",
-        f"the reduction is {reduction!r}",
+        reduction in ("none", "add"), "elements must be replaced or added", f"the reduction is {reduction!r}"
     )
 
 

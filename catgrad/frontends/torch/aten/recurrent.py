@@ -57,12 +57,7 @@ def _one_state(overload: str, cell: Cell) -> None:
         return _recurrent(cell, x, (first,), weights, layout)
 
 
-CELLS = {
-    "lstm": lstm_cell,
-    "gru": gru_cell,
-    "rnn_tanh": rnn_cell(ops.tanh),
-    "rnn_relu": rnn_cell(ops.relu),
-}
+CELLS = {"lstm": lstm_cell, "gru": gru_cell, "rnn_tanh": rnn_cell(ops.tanh), "rnn_relu": rnn_cell(ops.relu)}
 """Cells by the names of PyTorch's functions."""
 
 for _kind in ("gru", "rnn_tanh", "rnn_relu"):

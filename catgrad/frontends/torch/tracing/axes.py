@@ -124,8 +124,7 @@ class Axes:
             return _evaluated(expression, self.sizes)
         except (ShapeError, KeyError):
             raise FixedSize(
-                "sizes must be polynomials in the symbolic axes",
-                f"one is {self._renamed(expression)}",
+                "sizes must be polynomials in the symbolic axes", f"one is {self._renamed(expression)}"
             ) from None
 
     def _renamed(self, expression: Any) -> str:

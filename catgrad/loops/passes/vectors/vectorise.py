@@ -8,15 +8,7 @@ from dataclasses import replace
 from catgrad.dims import divided
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import first_writes, vector_sums
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Item,
-    Kernel,
-    Loop,
-    Statement,
-    scalars,
-    size_hint,
-)
+from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Statement, scalars, size_hint
 from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Divide
