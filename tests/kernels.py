@@ -8,7 +8,7 @@ from catgrad.functors import Expand
 from catgrad.loops import OPERATIONS
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.steps import Lowered
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Machine, Vectors
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.programs.passes import erase_barriers, optimise
@@ -18,7 +18,12 @@ from catgrad.terms.term import Term
 BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
 
 VECTORS = Machine(
-    PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True, passes_rows=True
+    PASSES,
+    (*KERNEL_PASSES, BIND),
+    vectors=Vectors(lanes=16),
+    threads=True,
+    multiplies_matrices=True,
+    passes_rows=True,
 )
 """A machine with vectors and threads."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from catgrad.dims import Size
 from catgrad.dims import product as size_of
 from catgrad.loops.ir.nest import MatMul
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Machine, Vectors
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.ops.transcendental import Cos, Sin
@@ -56,13 +56,12 @@ BIND = binder(RegisterCosts(loads_before_choices=True))
 MACHINE = Machine(
     PASSES,
     (*KERNEL_PASSES, BIND),
-    lanes=16,
+    vectors=Vectors(lanes=16, near=(Sin, Cos)),
     threads=True,
     multiplies_matrices=True,
     multiplies_bytes=True,
     passes_rows=True,
     packing=PACKING.bytes,
-    near=(Sin, Cos),
 )
 
 

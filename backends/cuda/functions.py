@@ -32,7 +32,7 @@ from ..c.layouts import ALIGNMENT, aligned
 from ..c.workspace import workspace_of
 from ..host.learner import STEP_MANY
 from ..kernels.signatures import ArrayArgument
-from .machine import MACHINE, ONE_BLOCK
+from .machine import GPU, MACHINE, ONE_BLOCK
 
 MAX_ELEMENTS = 2**20
 """Elements of all values of a step that may run in one block."""
@@ -83,7 +83,7 @@ class CudaFunctions(CFunctions):
     def __init__(self, backend: Backend, program: Program) -> None:
         self.machine = replace(
             MACHINE,
-            tensor_floats=backend.options.tensor_floats,
+            gpu=replace(GPU, tensor_floats=backend.options.tensor_floats),
             passes=LIBRARY_PASSES if backend.options.calls_library else MACHINE.passes,
         )
         super().__init__(backend, program)

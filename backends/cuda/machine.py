@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Gpu, Machine
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 
@@ -18,25 +18,27 @@ ROW_REGISTERS = 100
 ONE_BLOCK_SHARED_BYTES = 60 * 2**10
 """Bytes of shared memory of a block that has a GPU for itself: every GPU since 2018 provides 64 KiB."""
 
+GPU = Gpu(
+    gathers=True,
+    factors_indices=True,
+    tiles_attention=True,
+    outer_products=Axis.OUTER,
+    warpgroups=True,
+    row_registers=ROW_REGISTERS,
+)
+
 MACHINE = Machine(
     GPU_PASSES,
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
-    gathers=True,
-    tiles_attention=True,
-    factors_indices=True,
+    gpu=GPU,
     passes_rows=True,
-    outer_products=Axis.OUTER,
-    warpgroups=True,
     aligned_bytes=ALIGNMENT,
-    row_registers=ROW_REGISTERS,
 )
 
 ONE_BLOCK = replace(
     MACHINE,
     passes=ONE_BLOCK_PASSES,
-    tiles_attention=False,
+    gpu=replace(GPU, tiles_attention=False, warpgroups=False, shared_bytes=ONE_BLOCK_SHARED_BYTES),
     passes_rows=False,
-    warpgroups=False,
-    shared_bytes=ONE_BLOCK_SHARED_BYTES,
 )
 """A single block, which runs a small function repeatedly."""

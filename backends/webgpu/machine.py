@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.loops.machine import BLOCK, Machine
+from catgrad.loops.machine import BLOCK, Gpu, Machine
 from catgrad.loops.passes.gpu import BLOCK_PASSES, GPU_KERNEL_PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 
@@ -12,9 +12,7 @@ SHARED_BYTES = 12 * 2**10
 MACHINE = Machine(
     BLOCK_PASSES,
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
-    gathers=True,
+    gpu=Gpu(gathers=True, block_threads=BLOCK, shared_bytes=SHARED_BYTES),
     passes_rows=True,
     literals_have_addresses=False,
-    block_threads=BLOCK,
-    shared_bytes=SHARED_BYTES,
 )

@@ -46,53 +46,25 @@ def packs_nothing(product: MatMul) -> int:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A machine that kernels are scheduled for, and the passes that fit kernels to it."""
-
-    passes: tuple[Pass, ...]
-    """Passes over whole functions, in this order."""
-
-    kernel_passes: tuple[KernelPass, ...] = ()
-    """Passes over each kernel that differs from all others, as equal kernels are printed once."""
+class Vectors:
+    """Vectors of a processor, which has none of them by default."""
 
     lanes: int = 1
     """Width of vectors in elements of 32 bits; 1 if there are none."""
 
-    threads: bool = False
-    """Threads share parallel loops."""
-
-    multiplies_matrices: bool = False
-    """Contractions of enough work are matrix products rather than reductions."""
-
-    multiplies_bytes: bool = False
-    """So are those of signed bytes, whose sums have 32 bits."""
-
-    float64_sums: bool = False
-    """Sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
-
-    locals_once: bool = False
-    """A kernel declares its own arrays at its beginning, where each declaration costs."""
-
     near: tuple[type[Op], ...] = ()
     """Operations that are vectors only near 0: their loops have a version for such arguments."""
 
-    packing: Packing = packs_nothing
-    """Scratch memory that products need."""
 
-    factors_indices: bool = False
-    """The compiler finds elements side by side only if an index is a sum of few terms."""
-
-    passes_rows: bool = False
-    """Kernels in loops get the addresses of rows."""
-
-    literals_have_addresses: bool = True
-    """Rows of literals have addresses, too."""
-
-    aligned_bytes: int = 8
-    """Temporary arrays begin at multiples of it, whatever the sizes are."""
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, with its limits and units."""
 
     gathers: bool = False
     """Each element has a thread: folds, pads and concatenations compute each where it lies."""
+
+    factors_indices: bool = False
+    """The compiler finds elements side by side only if an index is a sum of few terms."""
 
     tensor_floats: int = 0
     """Products of tensor cores that a product of float32 takes; 0 if it is computed by other units."""
@@ -114,6 +86,50 @@ class Machine:
 
     row_registers: int = 0
     """Elements of the rows of its team that a thread keeps, at most."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine that kernels are scheduled for, and the passes that fit kernels to it."""
+
+    passes: tuple[Pass, ...]
+    """Passes over whole functions, in this order."""
+
+    kernel_passes: tuple[KernelPass, ...] = ()
+    """Passes over each kernel that differs from all others, as equal kernels are printed once."""
+
+    vectors: Vectors = Vectors()
+    """Its vectors."""
+
+    gpu: Gpu = Gpu()
+    """Its limits and units, if it is a GPU."""
+
+    threads: bool = False
+    """Threads share parallel loops."""
+
+    multiplies_matrices: bool = False
+    """Contractions of enough work are matrix products rather than reductions."""
+
+    multiplies_bytes: bool = False
+    """So are those of signed bytes, whose sums have 32 bits."""
+
+    float64_sums: bool = False
+    """Sums of floats are formed in float64, in languages whose numbers are float64 anyway."""
+
+    locals_once: bool = False
+    """A kernel declares its own arrays at its beginning, where each declaration costs."""
+
+    packing: Packing = packs_nothing
+    """Scratch memory that products need."""
+
+    passes_rows: bool = False
+    """Kernels in loops get the addresses of rows."""
+
+    literals_have_addresses: bool = True
+    """Rows of literals have addresses, too."""
+
+    aligned_bytes: int = 8
+    """Temporary arrays begin at multiples of it, whatever the sizes are."""
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels, once to each."""

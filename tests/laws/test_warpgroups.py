@@ -35,7 +35,7 @@ def compiled(function, shapes, dtype=Dtype.bfloat16, most=1, tensor_floats=0):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilings, "MULTIPROCESSORS", most)
         patch.setattr(tilings, "OVERHEAD", 100)
-        machine = replace(MACHINE, tensor_floats=tensor_floats)
+        machine = replace(MACHINE, gpu=replace(MACHINE.gpu, tensor_floats=tensor_floats))
         return compile_kernels(prepared(lower(term)), machine)
 
 

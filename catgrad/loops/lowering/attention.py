@@ -67,7 +67,7 @@ def _is_tiled(stages: Stages, apply: Apply) -> bool:
     q, k, v = (stages.types[value] for value in apply.inputs[:3])
     features = q.shape[-1], v.shape[-1]
     return (
-        stages.machine.tiles_attention
+        stages.machine.gpu.tiles_attention
         and q.dtype.wide is Dtype.float32
         and all(isinstance(size, int) and size <= MAX_FEATURES for size in features)
         and all(size_hint(type.shape[-2]) >= MIN_POSITIONS for type in (q, k))

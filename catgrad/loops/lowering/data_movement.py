@@ -28,13 +28,13 @@ def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
 def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
     """Pad: the operand, with zeros around it."""
     value = apply.outputs[0]
-    if stages.machine.gathers:
+    if stages.machine.gpu.gathers:
         element_by_element(stages, value)
         return
     array = stages.array(value)
     operand = _part(stages, apply.inputs[0], array, op.starts)
     zero = number(0, array.type.dtype)
-    if stages.machine.lanes == 1:
+    if stages.machine.vectors.lanes == 1:
         stages.add(stages.copied(array, lambda _: zero))
         stages.add(operand, value)
         return
@@ -59,7 +59,7 @@ def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
     """Concatenation: one part after the other."""
     value, before = apply.outputs[0], 0
-    if stages.machine.gathers:
+    if stages.machine.gpu.gathers:
         element_by_element(stages, value)
         return
     array = stages.array(value)

@@ -47,7 +47,7 @@ class Choice:
     """
 
     def __init__(self, function: Function, machine: Machine) -> None:
-        self.function, self.machine, self.gathers = function, machine, machine.gathers
+        self.function, self.gpu, self.gathers = function, machine.gpu, machine.gpu.gathers
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
         # Each result of the same numbers is filled with them, not one copied to the others.
@@ -193,7 +193,7 @@ class Choice:
                 break
             (value,) = self.producer[value].inputs
         dtype = self.function.types[value].dtype
-        is_float = dtype is Dtype.float32 and self.machine.tensor_floats > 0
+        is_float = dtype is Dtype.float32 and self.gpu.tensor_floats > 0
         return value if is_float or dtype.wide is not dtype else None
 
     def _store_rounded(self, value: int) -> None:

@@ -26,7 +26,7 @@ def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     if op.is_tiled:
         stages.add(stages.copied(stages.array(value), _tiles(op, stages, x)), value)
         return
-    if stages.machine.gathers:
+    if stages.machine.gpu.gathers:
         _gather_windows(op, stages, x, value)
         return
     window = Window(op.shape, op.axes, op.sizes, op.strides, op.dilations)

@@ -147,14 +147,14 @@ class KernelPrinter:
         parts: Mapping[Loop, Part] | None = None,
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
-        self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
+        self.companion, self.near, self.locals_once = companion, machine.vectors.near, machine.locals_once
         self.parts, self.numberings = parts or {}, set[Numbering]()
         self.kernel = interface.kernel if interface.extents else self._finished(machine)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
         sizes = {*symbols(tuple(buffer.type for buffer in interface.buffers)), *(interface.extents or ())}
         self.namer = Namer({*dialect.reserved, *known, *sizes})  # a parameter must not hide a literal
         self.names: dict[Buffer, str] = {}
-        self.expressions = Expressions(dialect, self._name, machine.factors_indices)
+        self.expressions = Expressions(dialect, self._name, machine.gpu.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
         self.per_thread = self.has_tiles = False

@@ -11,7 +11,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space, number
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Machine, Vectors
 from catgrad.loops.passes.vectors.vectorise import vectorise
 from catgrad.ops.arithmetic import Add, Divide
 from catgrad.ops.transcendental import Exp, Sqrt, Tanh
@@ -19,7 +19,7 @@ from catgrad.terms.op import Op
 from catgrad.types import Dtype
 from tests.targets import emit
 
-MACHINE = Machine((), lanes=16)
+MACHINE = Machine((), vectors=Vectors(lanes=16))
 SCALE = Load(Buffer("scale", NdArrayType(()), Space.ARGUMENT), ())
 
 

@@ -58,7 +58,7 @@ class Differs(Op, register=False):
 
 def schedule_reductions(lowered: Lowered, machine: Machine) -> Lowered:
     """Write reductions as loops around accumulations, in an order that suits the machine."""
-    vectors = machine.lanes > 1
+    vectors = machine.vectors.lanes > 1
 
     def scheduled(item: Item, free: tuple[Variable, ...] = ()) -> list[Item]:
         if isinstance(item, Loop) and len(item.body) == 1 and not item.begins:

@@ -68,7 +68,7 @@ def transposed_copier(
     limits = _Limits(line, width, work)
 
     def copy_transposed(lowered: Lowered, machine: Machine) -> Lowered:
-        if machine.lanes == 1:
+        if machine.vectors.lanes == 1:
             return lowered
         return lowered.map_kernels(lambda kernel: Kernel(_Kernel(kernel, limits).changed(kernel.body, ())))
 

@@ -34,7 +34,7 @@ NO_FASTER = (Divide, Sqrt, Fmod)
 
 def vectorise(kernel: Kernel, machine: Machine) -> Kernel:
     """Mark innermost loops of independent iterations as vectorised, also reductions to registers."""
-    return Kernel(_marked(kernel.body, first_writes(kernel.body))) if machine.lanes > 1 else kernel
+    return Kernel(_marked(kernel.body, first_writes(kernel.body))) if machine.vectors.lanes > 1 else kernel
 
 
 def _marked(items: Sequence[Item], first: Mapping[Buffer, Statement]) -> list[Item]:

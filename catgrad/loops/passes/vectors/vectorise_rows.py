@@ -41,9 +41,9 @@ MAX_SUMS = 2**10
 
 def vectorise_rows(lowered: Lowered, machine: Machine) -> Lowered:
     """Make the last nest of each kernel process as many rows at a time as there are lanes."""
-    if machine.lanes == 1:
+    if machine.vectors.lanes == 1:
         return lowered
-    return lowered.map_kernels(lambda kernel: _widened(kernel, machine.lanes))
+    return lowered.map_kernels(lambda kernel: _widened(kernel, machine.vectors.lanes))
 
 
 def _widened(kernel: Kernel, lanes: int) -> Kernel:

@@ -80,7 +80,7 @@ class Sizes:
 def factor_dtype(step: Attend, machine: Machine) -> Dtype | None:
     """Return the dtype of the factors that tensor cores multiply; None if they do not."""
     short = (d for d in SHORT if all(narrowed(factor, d) for factor in step.operands[:4]))
-    return next(short, Dtype.float32 if machine.tensor_floats else None)
+    return next(short, Dtype.float32 if machine.gpu.tensor_floats else None)
 
 
 def sizes(step: Attend, dtype: Dtype) -> Sizes:

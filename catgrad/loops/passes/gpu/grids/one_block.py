@@ -77,12 +77,13 @@ def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:
     items: list[Item] = [item for kernel in kernels(lowered.steps) for item in kernel.body]
     own = {b: replace(b, space=Space.LOCAL if b.order else Space.REGISTER) for b in _temporaries(items)}
     given = [many[buffer] for buffer in lowered.arguments if buffer in many]
-    rows = StepRows.of(given, machine.shared_bytes - sum(size_hint(byte_size(b)) for b in own))
+    rows = StepRows.of(given, machine.gpu.shared_bytes - sum(size_hint(byte_size(b)) for b in own))
     stage, row = rows.stage(t), index(t)
     places = {b: (rows.places[a], stage) if a in rows.places else (a, row) for b, a in many.items()}
     items = _rows(rewritten(items, Replaced(own)), _Rows(places))
     team = Loop(Variable(1, "team"), [Loop(t, distributed(items, THREADS))], axis=Axis.BLOCK, threads=THREADS)
-    rest = replace(machine, shared_bytes=machine.shared_bytes - rows.bytes)
+    left = replace(machine.gpu, shared_bytes=machine.gpu.shared_bytes - rows.bytes)
+    rest = replace(machine, gpu=left)
     [team] = with_barriers(with_spaces(Kernel([team]), rest)).body  # type: ignore[assignment]
     kernel = Kernel([replace(team, body=rows.brought_ahead(team.body))])
     arguments, results = ([many.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))

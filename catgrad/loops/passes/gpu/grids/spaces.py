@@ -33,7 +33,7 @@ def with_spaces(kernel: Kernel, machine: Machine, own: Collection[Buffer] = ()) 
         bytes = _hint(buffer, machine)
         if use.is_of_team:
             shared += bytes * teams
-            fits = shared <= machine.shared_bytes
+            fits = shared <= machine.gpu.shared_bytes
             new[buffer] = replace(buffer, space=Space.SHARED) if fits else _in_workspace(buffer)
         elif buffer.space is Space.LOCAL:
             private += bytes
@@ -78,7 +78,7 @@ def _in_workspace(buffer: Buffer) -> Buffer:
 
 def _hint(buffer: Buffer, machine: Machine) -> int:
     size = byte_size(buffer)
-    return size if isinstance(size, int) else machine.shared_bytes + 1
+    return size if isinstance(size, int) else machine.gpu.shared_bytes + 1
 
 
 def _assigned(items: Sequence[Item]) -> list[Item]:

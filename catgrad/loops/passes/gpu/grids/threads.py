@@ -89,7 +89,7 @@ def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, wi
 
 def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int, machine: Machine) -> Loop:
     """Give each value of variables a team; one that works `alone` on much is large."""
-    threads = WARP if axis is Axis.WARP else machine.block_threads if alone >= MANY_ROWS else BLOCK
+    threads = WARP if axis is Axis.WARP else machine.gpu.block_threads if alone >= MANY_ROWS else BLOCK
     return marked(chain, distributed(body, threads), axis, threads)
 
 

@@ -49,7 +49,7 @@ class MatrixProduct:
     def tensor_products(self, machine: Machine) -> int:
         """Count the products of tensor cores for each of the sum; 0 if they do not multiply the factors."""
         dtype = self.factor_dtype
-        return 1 if dtype in SHORT else machine.tensor_floats if dtype is Dtype.float32 else 0
+        return 1 if dtype in SHORT else machine.gpu.tensor_floats if dtype is Dtype.float32 else 0
 
     def is_on_tensor_cores(self, machine: Machine) -> bool:
         """Tell whether tensor cores multiply the factors."""

@@ -103,7 +103,7 @@ class _Tiles(ThreadTiles):
         self.factor_dtype = found.factor_dtype
         products = found.tensor_products(machine)
         self.on_tensor_cores = products > 0
-        self.axis = Axis.TENSOR if self.on_tensor_cores else machine.outer_products
+        self.axis = Axis.TENSOR if self.on_tensor_cores else machine.gpu.outer_products
         self.rows, self.columns = _sides(found, products)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
@@ -120,7 +120,7 @@ class _Tiles(ThreadTiles):
         axes = (*self.threads, *self.each)
         self.by_warpgroups = (
             warpgroup_product(self.sums, axes, factors, self.sides, self.terms)
-            if machine.warpgroups and self.on_tensor_cores
+            if machine.gpu.warpgroups and self.on_tensor_cores
             else None
         )
 

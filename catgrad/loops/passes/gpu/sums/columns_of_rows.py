@@ -40,7 +40,7 @@ MIN_PARTS = 2**10
 
 def fuse_columns(lowered: Lowered, machine: Machine) -> Lowered:
     """Let teams that compute rows also sum columns, where these sums have many parts."""
-    return lowered.map(_fused) if machine.row_registers else lowered
+    return lowered.map(_fused) if machine.gpu.row_registers else lowered
 
 
 class _Sums(NamedTuple):

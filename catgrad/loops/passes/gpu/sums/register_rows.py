@@ -38,13 +38,13 @@ def in_register_rows(kernel: Kernel, machine: Machine) -> tuple[Kernel, set[Buff
     """Keep rows of a team in registers; also returns the arrays of these, of which each thread has one."""
     [loop] = kernel.body
     own = set[Buffer]()
-    if not isinstance(loop, Loop) or not loop.axis.has_team or not machine.row_registers:
+    if not isinstance(loop, Loop) or not loop.axis.has_team or not machine.gpu.row_registers:
         return kernel, own
     for extent in row_extents(loop):
         rows = Rows(loop, extent)
         if rows.places and rows.each(loop.threads) > 1:  # a single element is loaded again as fast
             threads = loop.threads if own else _threads(rows, machine)
-            kept = _Kept(rows, threads, machine.row_registers)
+            kept = _Kept(rows, threads, machine.gpu.row_registers)
             loop = _resized(kept.loop(loop), threads)
             own.update(kept.registers.values())
     return Kernel([loop]), own
@@ -53,8 +53,8 @@ def in_register_rows(kernel: Kernel, machine: Machine) -> tuple[Kernel, set[Buff
 def _threads(rows: Rows, machine: Machine) -> int:
     """Choose the size of a team: that of the largest block, if a smaller one lacks registers."""
     few = rows.team.threads
-    is_large = len(rows.places) * rows.each(few) > machine.row_registers
-    return machine.block_threads if is_large and rows.team.axis is Axis.BLOCK else few
+    is_large = len(rows.places) * rows.each(few) > machine.gpu.row_registers
+    return machine.gpu.block_threads if is_large and rows.team.axis is Axis.BLOCK else few
 
 
 def _resized(team: Loop, threads: int) -> Loop:
