@@ -45,10 +45,14 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Feed:
-    """The tensor maps of the operands of a product of warp groups, and the columns of its tiles."""
+    """The tensor maps of the operands of a product of warp groups, and the columns of its tiles.
+
+    It has the map of its result too, if this is stored by boxes.
+    """
 
     columns: int
     maps: tuple[TensorMap, ...]
+    result: TensorMap | None = None
 
 
 @dataclass(frozen=True)

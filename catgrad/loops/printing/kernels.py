@@ -67,7 +67,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE, fed_product, feed, warpgroup_product
+from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, is_alone, warpgroup_product
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -157,7 +157,7 @@ class KernelPrinter:
         self.expressions = Expressions(dialect, self._name, machine.gpu.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
-        self.per_thread = self.has_tiles = False
+        self.per_thread, self.stays, self.tensor_floats = False, False, machine.tensor_floats
         self.launch: Launch | None = None
 
     def _finished(self, machine: Machine) -> Kernel:
@@ -271,8 +271,8 @@ class KernelPrinter:
         if loop.axis is Axis.EITHER:
             *others, product = loop.body
             assert isinstance(product, Loop)
-            by_warpgroups = warpgroup_product(self.expressions, product, self.has_tiles)
-            return [Either(by_warpgroups, tuple(self._block(others, replace(around, loop=loop))))]
+            fed = fed_lines(self.expressions, product, self.stays)
+            return [Either(fed, tuple(self._block(others, replace(around, loop=loop))))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
         copies = None if around.on_grid else self._copied(loop)
@@ -347,20 +347,18 @@ class KernelPrinter:
         number, digits = self._digits(Text(NUMBERS.get(axis, "index")), variables, counts)
         count = self.expressions.product(counts)
         first, end = self._part(loop, variables, count)
-        self.has_tiles = count.number != 1
+        product = fed_product([inner]) if axis is Axis.BLOCK else None
+        self.stays = product is not None and count.number != 1 and is_alone(product, self.tensor_floats)
         lines = self._numbered(inner, around) if axis.has_team else []
         lines += self._iteration(variables, lets, inner, around)
-        feeding = self._feeding(inner) if axis is Axis.BLOCK else None
+        feeding = self._feeding(inner, product) if product else None
         team, own = (around.team, around.threads), self.interface.is_part
         return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own, feeding)
 
-    def _feeding(self, tile: Loop) -> Feeding | None:
-        """Print what a producer does for a tile of the grid, if one feeds its product."""
-        product = fed_product([tile])
-        if product is None:
-            return None
+    def _feeding(self, tile: Loop, product: Loop) -> Feeding:
+        """Print what a producer does for a tile of the grid."""
         conditions = tuple(map(self.expressions.condition, tile.conditions))
-        return Feeding(warpgroup_product(self.expressions, product, self.has_tiles), conditions)
+        return Feeding(warpgroup_product(self.expressions, product, self.stays), conditions)
 
     def _numbered(self, team: Loop, around: Around) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""

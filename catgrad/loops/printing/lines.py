@@ -80,7 +80,7 @@ class Threads(Line):
 
     The `number` of an iteration is a variable, or else variables are its `digits`. Of a grid, the lines may
     be a part: that of the blocks from `first` to `end`, without it. In a part that is a function of its own,
-    the number of the `block` is a parameter. Blocks that are fed by a producer stay for several iterations.
+    the number of the `block` is a parameter. Blocks that a producer feeds may stay for several.
     """
 
     axis: Axis
@@ -232,7 +232,7 @@ class Operand:
 class WarpgroupProduct(Line):
     """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block.
 
-    It is one of several of the block, or the only one.
+    The block stays for several, or has one only.
     """
 
     dtype: Dtype
@@ -242,7 +242,16 @@ class WarpgroupProduct(Line):
     left: Operand
     right: Operand
     terms: Text
-    is_one_of_several: bool
+    stays: bool
+
+
+@dataclass(frozen=True)
+class StoredTile(Line):
+    """The sums of a block, which are stored by a tensor map from the first element of a box on."""
+
+    dtype: Dtype
+    product: WarpgroupProduct
+    first: tuple[Text, ...]
 
 
 @dataclass(frozen=True)
@@ -252,12 +261,17 @@ class Feeding(Line):
     product: WarpgroupProduct
     conditions: tuple[tuple[Text, Text, bool, bool], ...]
 
+    @property
+    def stays(self) -> bool:
+        """Tell whether the block stays for several products."""
+        return self.product.stays
+
 
 @dataclass(frozen=True)
 class Either(Line):
-    """A product of warp groups, or lines for GPUs without them."""
+    """A product of warp groups, perhaps with its store, or lines for GPUs without them."""
 
-    product: Line
+    fed: tuple[Line, ...]
     lines: tuple[Line, ...]
 
 

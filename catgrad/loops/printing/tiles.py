@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import SLICE_BYTES, Box, box
@@ -28,10 +29,18 @@ from catgrad.loops.printing.lines import (
     OuterProducts,
     Places,
     RowProduct,
+    StoredTile,
     Tile,
     TileProduct,
     WarpgroupProduct,
 )
+from catgrad.types import Dtype
+
+SHARING_COLUMNS = 128
+"""Columns of tiles, at most, of which two blocks share a multiprocessor: one begins while the other ends."""
+
+STORED_ROWS = 16
+"""Rows of a result that a warp stores at once."""
 
 ROW_AXES = 3
 """Axes of threads of registers if warps lie side by side along rows: warps, rows, and columns of a warp."""
@@ -79,7 +88,7 @@ def _begin(here: Expressions, load: Load) -> str:
     return here.address(load.buffer, load.buffer.flat((load.indices[0], ZERO, ZERO)))
 
 
-def warpgroup_product(here: Expressions, loop: Loop, is_one_of_several: bool) -> WarpgroupProduct:
+def warpgroup_product(here: Expressions, loop: Loop, stays: bool) -> WarpgroupProduct:
     """Print the loops of a product of warp groups, which a block may compute several of."""
     (_, column, term), [s] = perfect_nest([loop])
     assert isinstance(s, Accumulate)
@@ -90,12 +99,31 @@ def warpgroup_product(here: Expressions, loop: Loop, is_one_of_several: bool) ->
     dtype = boxes[0].buffer.type.dtype
     sizes = size_hint(column.extent), SLICE_BYTES // dtype.itemsize
     terms = here.size(term.extent)
-    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, terms, is_one_of_several)
+    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, terms, stays)
+
+
+def fed_lines(here: Expressions, loop: Loop, stays: bool) -> tuple[Line, ...]:
+    """Print what warp groups do: a product, and perhaps its store."""
+    product, *stores = [loop] if loop.axis is Axis.WARPGROUP else loop.body
+    assert isinstance(product, Loop)
+    lines: list[Line] = [line := warpgroup_product(here, product, stays)]
+    for places, [s] in map(perfect_nest, [[store] for store in stores]):
+        assert isinstance(s, Store)
+        first = tuple(here.index(d.first) for d in _stored_box(places, s).dimensions)
+        lines.append(StoredTile(s.buffer.type.dtype, line, first))
+    return tuple(lines)
 
 
 def fed_product(items: Sequence[Item]) -> Loop | None:
     """Find the loops of a product of warp groups."""
     return next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
+
+
+def is_alone(product: Loop, tensor_floats: int) -> bool:
+    """Tell whether a block of a product of warp groups has a multiprocessor for itself."""
+    left, right = _boxes(product)
+    in_parts = tensor_floats > 1 and left[0].buffer.type.dtype is Dtype.float32
+    return in_parts or size_hint(right[1].extent) > SHARING_COLUMNS
 
 
 def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
@@ -104,7 +132,20 @@ def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
     if product is None:
         return None
     left, right = _boxes(product)
-    return Feed(size_hint(right[1].extent), (_tensor_map(here, *left), _tensor_map(here, *right)))
+    maps = _tensor_map(here, *left), _tensor_map(here, *right)
+    nests = (perfect_nest([loop]) for loop in loops(items) if loop.axis is Axis.WARPGROUP)
+    stored = next((_stored_box(v, s) for v, [s] in nests if len(v) == 2 and isinstance(s, Store)), None)
+    result = _tensor_map(here, stored, Variable(STORED_ROWS)) if stored else None
+    return Feed(size_hint(right[1].extent), maps, result)
+
+
+def _stored_box(places: Sequence[Variable], s: Store) -> Box:
+    """Return the box of the result that a tile is stored to."""
+    assert isinstance(s.scalar, Masked)
+    scalar = replace(s.scalar, inside=Load(s.buffer, s.indices))
+    found = box(scalar, *places)
+    assert found
+    return found
 
 
 def _boxes(loop: Loop) -> Iterator[tuple[Box, Variable]]:

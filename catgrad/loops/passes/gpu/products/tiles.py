@@ -31,7 +31,7 @@ from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Sli
 from catgrad.loops.passes.gpu.products.roles import SHORT, MatrixProduct, count, narrowed, product_nest
 from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
 from catgrad.loops.passes.gpu.products.tilings import Tiling
-from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product
+from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product, warpgroup_store
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
@@ -123,6 +123,11 @@ class _Tiles(ThreadTiles):
             if machine.gpu.warpgroups and self.on_tensor_cores
             else None
         )
+        self.by_boxes = (
+            warpgroup_store(self.sums, axes, found.reduce, self.sides)
+            if self.by_warpgroups and not epilogue
+            else None
+        )
 
     def _operand(self, factor: Scalar, side: Side) -> Operand:
         by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)
@@ -136,6 +141,9 @@ class _Tiles(ThreadTiles):
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
         through = self._through_ring() if self.on_tensor_cores else self._slices()
+        if self.by_warpgroups and self.by_boxes:
+            own = either(self.by_warpgroups, [*through, self._end()], self.by_boxes)
+            return self._grid([begin, own])
         through = [either(self.by_warpgroups, through)] if self.by_warpgroups else through
         return self._grid([begin, *through, self._end()])
 
@@ -171,7 +179,10 @@ class _Tiles(ThreadTiles):
 
     def _end(self) -> Item:
         """Compute the epilogue of each element that there is."""
-        r, digits = self.product.reduce, exchange(self.sides) if self.by_warpgroups else {}
+        r, digits = (
+            self.product.reduce,
+            exchange(self.sides) if self.by_warpgroups and not self.by_boxes else {},
+        )
         places = [side.place.substitute(digits) for side in self.sides]
         values = {
             v: i for side, at in zip(self.sides, places, strict=True) for v, i in side.values(at).items()

@@ -4,6 +4,7 @@ A loop of the kind EITHER has the product of two parts of arrays as its last ite
 tiles for other GPUs. Both leave sums in registers, but of other elements: 16 rows of a tile lie in four
 warps side by side with `mma.sync`, each with a strip of columns, and in one warp with `wgmma`, which has all
 four strips. So the numbers of a warp and of a strip change places in the epilogue, which is common to both.
+A product that nothing follows is stored by a tensor map, too, in rows of 16 bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from dataclasses import replace
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import SLICE_BYTES, box
 from catgrad.loops.ir.index import Atom, Either, Index, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Masked, Scalar, converted, number, unmasked
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Reduce, Rewriter, Store, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number, unmasked
 from catgrad.loops.passes.gpu.products.operands import Terms
+from catgrad.loops.passes.gpu.products.roles import SHORT
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unflat
 from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.types import Dtype
+
+STORED = (Dtype.float32, *SHORT)
+"""Dtypes of results whose tiles are stored by tensor maps."""
 
 ROWS, COLUMNS = 128, (64, 128, 256)
 """Rows of a tile, 64 for each warp group, and the columns that it may have."""
@@ -35,9 +41,7 @@ def warpgroup_product(
     parts = [_part(*each, terms, term) for each in zip(factors, sides, places, strict=True)]
     if any(part is None or box(part, place, term) is None for part, place in zip(parts, places, strict=True)):
         return None
-    digits = {v: i for side, place in zip(sides, places, strict=True) for v, i in _digits(side, place)}
-    warp, strip = _exchanged(sides)
-    digits |= {warp: digits[strip], strip: digits[warp]}
+    digits = _own_digits(sides, places)
     both = tuple(converted(part, sums.type.dtype) for part in parts if part)
     product = Compute(Multiply(), sums.type.dtype, both)
     body: list[Item] = [Accumulate(sums, tuple(digits[v] for v in axes), Add(), product)]
@@ -48,9 +52,27 @@ def warpgroup_product(
     return loop
 
 
-def either(product: Loop, others: Sequence[Item]) -> Loop:
-    """Choose between a product of warp groups and the items for other machines."""
-    return Loop(Variable(1, "machine"), [*others, product], axis=Axis.EITHER)
+def warpgroup_store(sums: Buffer, axes: Sequence[Variable], r: Reduce, sides: Sequence[Side]) -> Loop | None:
+    """Store the sums of a tile by boxes of the result; None if no tensor map can describe it."""
+    places = [Variable(side.width, side.name) for side in sides]
+    row, column = places
+    pairs = [*zip(sides, places, strict=True)]
+    values = {v: i for side, place in pairs for v, i in side.values(index(place)).items()}
+    load = Load(r.buffer, Substituted(values).indices(r.indices))
+    ends = tuple(Bounds(index(s.first) + index(place), s.extent, False, True) for s, place in pairs)
+    found = box(Masked(ends, load, number(0, load.dtype)), row, column)
+    if found is None or not found.by_terms or load.dtype not in STORED:
+        return None
+    digits = _own_digits(sides, places)
+    value = converted(Load(sums, tuple(digits[v] for v in axes)), load.dtype)
+    store = Store(load.buffer, load.indices, Masked(ends, value, number(0, load.dtype)))
+    return Loop(row, [Loop(column, [store], axis=Axis.WARPGROUP)], axis=Axis.WARPGROUP)
+
+
+def either(product: Loop, others: Sequence[Item], store: Loop | None = None) -> Loop:
+    """Choose between a product of warp groups, perhaps with its store, and the items for other machines."""
+    own = Loop(Variable(1, "tile"), [product, store]) if store else product
+    return Loop(Variable(1, "machine"), [*others, own], axis=Axis.EITHER)
 
 
 def elsewhere(items: Sequence[Item]) -> list[Item]:
@@ -104,6 +126,12 @@ def _is_whole(terms: Terms, factor: Scalar) -> bool:
     return isinstance(terms.depth, int) and terms.depth * factor.dtype.itemsize % SLICE_BYTES == 0
 
 
-def _digits(side: Side, place: Variable) -> list[tuple[Variable, Index]]:
-    """Compute the digits of a place in a tile."""
-    return [(v, modulo(quotient(index(place), weight), v.extent)) for v, weight in side.digits]
+def _own_digits(sides: Sequence[Side], places: Sequence[Variable]) -> dict[Variable, Index]:
+    """Compute the digits of places in a tile, where warp groups have it."""
+    digits = {
+        v: modulo(quotient(index(place), weight), v.extent)
+        for side, place in zip(sides, places, strict=True)
+        for v, weight in side.digits
+    }
+    warp, strip = _exchanged(sides)
+    return digits | {warp: digits[strip], strip: digits[warp]}
