@@ -100,7 +100,7 @@ FAULTS = {
     "stores that are not published": (PUBLISHED, PUBLISHED.partition("\n")[2]),
     "no barrier after splitting": ("        meet_at<1, FED_CONSUMERS>();\n", ""),
     "no wait for the products before": (PUBLISHED, PUBLISHED.partition("\n")[0] + "\n"),
-    "one set of tiles": ("slice % 2 * Tiles::split_bytes", "0 * Tiles::split_bytes"),
+    "one set of tiles": ("number % 2 * Tiles::split_bytes", "0 * Tiles::split_bytes"),
     "a stage that is not released": (RELEASED, ""),
     "a part twice": ("x % 2 * 4 + half", "0 * 4 + half"),
     "products that are not added": ("last < 2 || i < 2 * last + 1", "i < 2 * last + 1"),

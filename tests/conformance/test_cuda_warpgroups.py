@@ -235,32 +235,46 @@ def test_large_products_have_a_version_for_warp_groups(dtype):
     assert text.count(" multiply_fed_") == versions(dtype)
 
 
-FULL = "fed.full() + stage, slice / Tiles::stages % 2)"
-EMPTY = "        wait_for_phase(fed.empty() + stage, slice / Tiles::stages % 2 ^ 1);\n"
-RELEASED = "slice > 0) {\n            arrive_at_barrier(fed.empty() + (slice - 1)"
+FULL = "fed.full() + stage, number / Tiles::stages % 2)"
+EMPTY = "        wait_for_phase(fed.empty() + stage, number / Tiles::stages % 2 ^ 1);\n"
+RELEASED = "slice > 0) {\n            arrive_at_barrier(fed.empty() + (number - 1)"
+PUBLISHED = "        publish_stores();\n        __syncwarp();\n        if (lane == 0) {\n"
+READ = "        if (lane == 0) {\n            wait_for_stores<0>();\n        }\n        __syncwarp();\n"
+END = "    if (lane == 0) {\n        wait_for_stores<0>();\n    }\n"
 FAULTS = {
     "the other parity": (FULL, FULL.replace("% 2", "% 2 ^ 1")),
     "no wait for a stage": (EMPTY, ""),
     "a stage released early": (
         RELEASED,
-        RELEASED.replace("slice > 0", "true").replace("(slice - 1)", "slice"),
+        RELEASED.replace("slice > 0", "true").replace("(number - 1)", "number"),
     ),
-    "a stage of one consumer": ("init_barrier(fed.empty() + i, 2)", "init_barrier(fed.empty() + i, 1)"),
+    "a stage of one consumer": ("init_barrier(Tiles::empty() + i, 2)", "init_barrier(Tiles::empty() + i, 1)"),
     "fewer bytes": ("fed.full() + stage, Tiles::bytes)", "fed.full() + stage, 16384)"),
     "no fence": ("        fence_products();\n", ""),
     "no last wait": ("    wait_for_products<0>();\n", ""),
     "too many registers": ("raise_registers<232>", "raise_registers<240>"),
     "slices that overlap": ("y + slice * terms, z", "y + slice * terms / 2, z"),
     "another offset": ("right_by_terms ? 16 : 8192", "right_by_terms ? 16 : 1024"),
+    "tiles that begin in the first stage": ("return before * slices();", "return 0;"),
+    "a last stage that is not released": ("if (is_first && fed.slices() > 0)", "if (false)"),
+    "stores that are not published": (PUBLISHED, PUBLISHED.replace("        publish_stores();\n", "")),
+    "stores before others have written": (PUBLISHED, PUBLISHED.replace("        __syncwarp();\n", "")),
+    "a tile written while it is stored": (READ, ""),
+    "stores that are not committed": ("            commit_stores();\n", ""),
+    "stores that are not awaited": (END, ""),
+    "a result that is not swizzled": ("(i ^ lane / 4) * 16", "i * 16"),
+    "rows of the first warp": ("(int)threadIdx.x / 32 * 16", "0"),
     "rows of the other consumer": ("threadIdx.x / 128 * 8192", "(1 - threadIdx.x / 128) * 8192"),
 }
 """Changes of the functions of the runtime that multiply by warp groups."""
+ALONE = sized(256, 64 * 9 - 8, 256, True, False)
+"""A product of two tiles."""
 
 
 @cache
 def alone():
-    types = [NdArrayType(shape, Dtype.bfloat16) for shape in CASES["long"].shapes]
-    terms = {"long": build(CASES["long"].function, types)}
+    types = [NdArrayType(shape, Dtype.bfloat16) for shape in ALONE.shapes]
+    terms = {"long": build(ALONE.function, types)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilings, "MULTIPROCESSORS", 1)
         return emit(Functions(terms, "products"), "cuda")
@@ -268,7 +282,9 @@ def alone():
 
 @NEEDS_SIMULATOR
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault):
+def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault, monkeypatch):
+    """A block computes both tiles."""
+    monkeypatch.setenv("CUDA_SIMULATOR_MULTIPROCESSORS", "1")
     files = {name: str(text) for name, text in alone().files.items()}
     old, new = FAULTS[fault]
     assert files["products_runtime.cuh"].count(old) == 1
@@ -278,7 +294,7 @@ def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault):
 
 def is_right(artifact):
     """Tell whether a library computes a product without an error."""
-    arrays = CASES["long"].arrays(Dtype.bfloat16)
+    arrays = ALONE.arrays(Dtype.bfloat16)
     x, w = (each.astype(np.float64) for each in arrays)
     try:
         [found] = results(artifact.load()(), "long", arrays)
@@ -294,7 +310,7 @@ def test_an_operand_that_cannot_be_mapped_is_an_error():
     files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(encoded, encoded + " + 4")
     program = replace(alone(), files=files).load()()
     with pytest.raises(ToolError, match="must"):
-        program.long(*CASES["long"].arrays(Dtype.bfloat16))
+        program.long(*ALONE.arrays(Dtype.bfloat16))
 
 
 # ---- nvcc
@@ -337,6 +353,8 @@ def test_kernels_for_sm_90a_multiply_by_warp_groups_alone(folder, dtype):
     compiled("products.cu", folder, "-arch=sm_90a")
     code = {name: text for name, text in kernels(folder / "products.cubin").items() if "operand_maps" in name}
     assert len(code) == versions(dtype)
+    source = (folder / "products.cu").read_text()
+    assert sum("UTMASTG.4D" in text for text in code.values()) == source.count(" store_fed_") > 0
     for text in code.values():
         products = re.findall(rf"HGMMA\.64x(\d+)x{re.escape(FORMS[dtype])}", text)
         assert len(products) == 4 and len({*products}) == 1

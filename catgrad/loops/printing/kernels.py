@@ -157,7 +157,7 @@ class KernelPrinter:
         self.expressions = Expressions(dialect, self._name, machine.gpu.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
-        self.per_thread, self.stays, self.tensor_floats = False, False, machine.tensor_floats
+        self.per_thread, self.stays, self.tensor_floats = False, False, machine.gpu.tensor_floats
         self.launch: Launch | None = None
 
     def _finished(self, machine: Machine) -> Kernel:
