@@ -22,6 +22,7 @@ from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import normalised
 from catgrad.terms.op import floating
 from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 __all__ = ["dequantise", "fake_quantise", "quantise", "requantise"]
@@ -30,7 +31,7 @@ LEAST, MOST = -128, 127
 """The limits of int8."""
 
 
-def quantise(x: Any, scale: Any, zero: Any = 0, axis: int | None = None) -> Any:
+def quantise(x: Var, scale: Any, zero: Any = 0, axis: int | None = None) -> Var:
     """Quantise to int8: q = clamp(round(x · (1 / s)) + z, -128, 127), rounding ties to even.
 
     Type:     (f32[S], f32[] or f32[n], i32[] or i32[n]) -> i8[S], for n elements along `axis`
@@ -43,8 +44,8 @@ def quantise(x: Any, scale: Any, zero: Any = 0, axis: int | None = None) -> Any:
 
 
 def dequantise(
-    q: Any, scale: Any, zero: Any = 0, axis: int | None = None, dtype: Dtype = Dtype.float32
-) -> Any:
+    q: Var, scale: Any, zero: Any = 0, axis: int | None = None, dtype: Dtype = Dtype.float32
+) -> Var:
     """Return the numbers that integers stand for: x = s · (q - z).
 
     Type:     (i8[S], f32[] or f32[n], i32[] or i32[n]) -> f32[S], for n elements along `axis`
@@ -56,14 +57,14 @@ def dequantise(
 
 
 def requantise(
-    total: Any,
+    total: Var,
     multiplier: Any,
     shift: int,
     zero: int = 0,
     low: int = LEAST,
     high: int = MOST,
     axis: int | None = None,
-) -> Any:
+) -> Var:
     """Rescale sums to int8 by integers alone: q = clamp(⌊(t · m + 2ˢ⁻¹) / 2ˢ⌋ + z, low, high).
 
     m / 2ˢ is the ratio of the scale of the sums to that of q. Products have 64 bits, and ties are rounded up.
@@ -83,8 +84,8 @@ def requantise(
 
 
 def fake_quantise(
-    x: Any, scale: Any, zero: Any = 0, axis: int | None = None, low: int = LEAST, high: int = MOST
-) -> Any:
+    x: Var, scale: Any, zero: Any = 0, axis: int | None = None, low: int = LEAST, high: int = MOST
+) -> Var:
     """Round as quantisation does: y = s · (clamp(round(x · (1 / s)) + z, low, high) - z).
 
     Type:     (T[S], T[] or T[n], i32[] or i32[n]) -> T[S] for floating T, for n elements along `axis`
@@ -102,14 +103,14 @@ def fake_quantise(
     return stop_gradient(rounded) + (passed - stop_gradient(passed))
 
 
-def narrowed(scaled: Any, shift: int, low: int, high: int) -> Any:
+def narrowed(scaled: Var, shift: int, low: int, high: int) -> Var:
     """Return clamp(⌊x / 2ˢ⌋, low, high) as int32, for x : i64[S]."""
     shifted = scaled >> shift
     least, most = (Constant(shifted.type, bound)() for bound in (low, high))
     return cast(minimum(maximum(shifted, least), most), Dtype.int32)
 
 
-def _levels(x: Any, scale: Any, zero: Any, axis: int | None) -> Any:
+def _levels(x: Var, scale: Any, zero: Any, axis: int | None) -> Var:
     """Return the numbers of levels, as floats that are not yet clamped."""
     floating(x.type)
     inverse = 1 / scale if hasattr(scale, "type") else _inverse(scale, x.dtype)
@@ -122,11 +123,11 @@ def _inverse(scale: float, dtype: Dtype) -> float:
     return float(np.divide(kind(1), kind(scale)))
 
 
-def _clamped(levels: Any, low: int, high: int) -> Any:
+def _clamped(levels: Var, low: int, high: int) -> Var:
     return clamp(levels, float(low), float(high))
 
 
-def _along(x: Any, value: Any, axis: int | None, dtype: Dtype) -> Any:
+def _along(x: Var, value: Any, axis: int | None, dtype: Dtype) -> Var:
     """Return a number, or one for each index of an axis, in the shape of x."""
     if not hasattr(value, "type"):
         return Constant(NdArrayType(x.shape, dtype), value)()

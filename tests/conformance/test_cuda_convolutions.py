@@ -202,11 +202,13 @@ def test_warp_groups_convolve_images_by_1_x_1_that_lie_channels_last(name, monke
             np.testing.assert_array_equal(found, each)
 
 
-def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(monkeypatch):
+@pytest.mark.parametrize("name", ["bf16", "tf32"])
+def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(name, monkeypatch):
     """Train blocks with strides, projections by 1 x 1, batch norm and sums of two paths."""
     model = resnet(4, side=16, stem=(8, 3, 1), blocks=((8, 1), (16, 2)))
-    task = mixed_precision(Task(model, sgd(0.1, momentum=0.9), losses.cross_entropy, "images", [LABELS]))
-    source = emit(task, "cuda")
+    task = Task(model, sgd(0.1, momentum=0.9), losses.cross_entropy, "images", [LABELS])
+    task = mixed_precision(task) if name == "bf16" else task
+    source = emit(task, "cuda", math=math(name))
     assert "add_products<" not in str(source.files["images.cu"])
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((4, 3, 16, 16)).astype(np.float32), rng.integers(0, 10, 4)

@@ -38,6 +38,14 @@ def value(of: Index, values: dict[Variable, int]) -> int:
     return machine.index(of)
 
 
+@given(SIZES)
+def test_a_place_counted_from_the_end_of_an_axis_is_within_it(size):
+    """As those of a flipped window are."""
+    flipped = index(Variable(size)) * -1 + (size - 1)
+    assert quotient(flipped, size) == ZERO
+    assert modulo(flipped, size) == flipped
+
+
 def number(size) -> int:
     return Interpreter({"n": N}).size(size)
 
