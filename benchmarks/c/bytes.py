@@ -1,17 +1,15 @@
 """Products of bytes in emitted C beside those of floats and ONNX Runtime's: `python -m benchmarks.c.bytes`.
 
-All compute in turns, in one process and one thread, for 40 rounds; figures are the medians of processor time.
-Convolutions have 3 × 3 elements.
+All compute in turns, in one process and one thread, for 40 rounds; figures are of the best round and of the
+median. Convolutions have 3 × 3 elements.
 """
 
 from __future__ import annotations
 
 import ctypes
-import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,38 +17,23 @@ import onnxruntime
 import typer
 from catgrad.backends.c.machine import PACKING
 from onnx import TensorProto, helper
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import records
+from benchmarks import records, tables
 from benchmarks.c.kernels import library, pointer
-from benchmarks.c.products import in_turns
-from benchmarks.harness import processor, results_of
+from benchmarks.c.rounds import OURS, beside, rate, rounds_of, row_of
+from benchmarks.harness import processor
+from benchmarks.options import Flags, Keep, Only, is_chosen
+from benchmarks.records import Row
 
+COMMAND = "python -m benchmarks.c.bytes"
 PRODUCTS = "64×128×784 128×784×128 256×256×256 512×512×512 1024×1024×1024 16×512×128 8×1024×1024 128×10×128"
 CONVOLUTIONS = "64×64×32 64×64×8 32×16×32 128×128×16"
 """Filters, channels and side of the image."""
 
-BYTES, FLOATS, ORT = "int8", "float32", "ONNX Runtime"
+FLOATS, ORT = f"{OURS}, float32", "ONNX Runtime"
 LEAST_MULTIPLICATIONS = 2e7
 SCRATCH = 2 * 131072
-
-
-@dataclass(frozen=True)
-class Row:
-    """Median seconds of a product or convolution by all."""
-
-    what: str
-    multiplications: int
-    median: dict[str, float]
-
-    def line(self) -> list[str]:
-        """Format multiplications a second, and how much faster bytes are."""
-        times = self.median
-        rates = [f"{1e-9 * self.multiplications / times[name]:.0f}" for name in times]
-        rates += ["–"] * (3 - len(rates))
-        return [self.what, *rates, *(f"{times[name] / times[BYTES]:.2f}" for name in times if name != BYTES)]
 
 
 def operands(dtype: type, *shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -105,59 +88,74 @@ def measured(
     def repeated(function: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: [function() for _ in range(times)]
 
-    every = {BYTES: bytes[0], FLOATS: floats[0]} | {n: repeated(f) for n, f in others.items()}
-    taken = in_turns(every)
+    every = {OURS: bytes[0], FLOATS: floats[0]} | {n: repeated(f) for n, f in others.items()}
+    taken = rounds_of(every)
     np.testing.assert_allclose(bytes[1], floats[1], rtol=1e-2, atol=2e3)
-    return Row(what, multiplications, {n: statistics.median(t) / times for n, t in taken.items()})
+    taken = {name: [seconds / times for seconds in each] for name, each in taken.items()}
+    return row_of(what, taken, multiplications=multiplications)
 
 
-def rows(code: ctypes.CDLL, only: str) -> list[Row]:
-    """Measure all whose name has a text."""
-    found = []
-    products = {np.int8: code.products_i8, np.float32: code.products_f32}
-    convolutions = {np.int8: code.convolutions_i8, np.float32: code.convolutions_f32}
-    for text in PRODUCTS.split():
-        for layout in "NT":
-            if only in f"{text} N{layout}":
-                m, n, k = map(int, text.split("×"))
-                sizes = *map(ctypes.c_ssize_t, (m, n, k)), ctypes.c_bool(layout == "N")
-                others = {ORT: peer(m, n, k)} if layout == "N" else {}
-                shapes = [(m, k), (k, n), (m, n)]
-                found.append(
-                    measured(f"{text} N{layout}", m * n * k, products, shapes, *sizes, others=others)
-                )
-    for text in CONVOLUTIONS.split():
-        if only in f"{text} convolution":
-            m, channels, side = map(int, text.split("×"))
-            shapes = [(m, 9 * channels), (channels, side + 2, side + 2), (m, side, side)]
-            sizes = (*map(ctypes.c_ssize_t, (m, channels, side)),)
-            work = m * 9 * channels * side * side
-            found.append(measured(f"{text} convolution", work, convolutions, shapes, *sizes, others={}))
-    return found
+def product(code: ctypes.CDLL, layout: str, m: int, n: int, k: int) -> Row:
+    """Measure a product, whose second matrix is row-major or column-major."""
+    functions = {np.int8: code.products_i8, np.float32: code.products_f32}
+    sizes = *map(ctypes.c_ssize_t, (m, n, k)), ctypes.c_bool(layout == "N")
+    others = {ORT: peer(m, n, k)} if layout == "N" else {}
+    what = f"{m} × {n} × {k} N{layout}"
+    return measured(what, m * n * k, functions, [(m, k), (k, n), (m, n)], *sizes, others=others)
 
 
-def main(
-    only: Annotated[str, typer.Option(help="measure those whose name has this text")] = "",
-    keep: Annotated[
-        bool, typer.Option(help="write the file of the processor in benchmarks/results/bytes")
-    ] = False,
-    flags: Annotated[str, typer.Option(help="more flags of the compiler, as -mno-avx512f")] = "",
-) -> None:
+def convolution(code: ctypes.CDLL, m: int, channels: int, side: int) -> Row:
+    """Measure a convolution of an image with a border."""
+    functions = {np.int8: code.convolutions_i8, np.float32: code.convolutions_f32}
+    shapes = [(m, 9 * channels), (channels, side + 2, side + 2), (m, side, side)]
+    sizes, work = map(ctypes.c_ssize_t, (m, channels, side)), m * 9 * channels * side * side
+    return measured(f"{m} × {channels} × {side} convolution", work, functions, shapes, *sizes, others={})
+
+
+def speed(row: Row, seconds: float) -> float:
+    """Return multiplications a nanosecond."""
+    return float(1e-9 * row.facts["multiplications"] / seconds)
+
+
+def beside_floats(row: Row) -> str:
+    """Return the time of bytes over that of floats."""
+    return f"{row.ours()[OURS] / row.ours()[FLOATS]:.2f}"
+
+
+COLUMNS = {
+    **tables.WHAT,
+    **{name: rate(name, speed, ".0f") for name in (OURS, FLOATS, ORT)},
+    "beside float32": beside_floats,
+    "beside ONNX Runtime": beside(lambda ratio: ratio <= 1),
+}
+
+
+def sizes_of(texts: str) -> list[tuple[int, ...]]:
+    """Read sizes with crosses between them."""
+    return [tuple(map(int, text.split("×"))) for text in texts.split()]
+
+
+def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     """Measure products, print a table, and keep its figures."""
     used = {"gemm_i8", "gemm_f32", "gemm_nested_i8", "gemm_nested_f32"}
-    found = rows(library("bytes", *flags.split(), used=used, packing=PACKING), only.replace("x", "×"))
-    table = Table(
-        "product", BYTES, FLOATS, ORT, "beside float32", "beside ONNX Runtime", box=box.SIMPLE_HEAD,
-        title=f"Thousand millions of multiplications a second, one thread of {processor()}",
-    )  # fmt: skip
-    for row in found:
-        table.add_row(*row.line())
-    Console(width=130).print(table)
+    code = library("bytes", *flags.split(), used=used, packing=PACKING)
+    every: dict[str, Callable[[], Row]] = {
+        f"{'x'.join(map(str, sizes))} N{layout}": partial(product, code, layout, *sizes)
+        for sizes in sizes_of(PRODUCTS)
+        for layout in "NT"
+    } | {
+        f"{'x'.join(map(str, sizes))} convolution": partial(convolution, code, *sizes)
+        for sizes in sizes_of(CONVOLUTIONS)
+    }
+    rows = [measure() for name, measure in every.items() if is_chosen(name, only)]
+    title = (
+        f"Thousand millions of multiplications a second, best round and median, one thread of {processor()}"
+    )
+    Console(width=130).print(tables.table(rows, COLUMNS, title))
     if keep:
-        described = {"command": "python -m benchmarks.c.bytes --keep", "processor": processor()}
-        peers = [f"onnxruntime=={onnxruntime.__version__}"]
-        figures = {**described, "peers": peers, "rows": [asdict(row) for row in found]}
-        records.keep(results_of("bytes", processor()), figures)
+        versions = records.versions_of([f"onnxruntime=={onnxruntime.__version__}"])
+        record = records.Record(f"{COMMAND} --keep", rows, versions=versions)
+        record.keep(records.path_of("bytes", processor()))
 
 
 if __name__ == "__main__":
