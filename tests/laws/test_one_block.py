@@ -28,7 +28,7 @@ def perceptron(batch: int, *widths: int, optimiser=optimisers.sgd(0.1)) -> Task:
 
 TASKS = {
     "iris": lambda: perceptron(150, 4, 20, 3),
-    "rows of 16 bytes": lambda: perceptron(16, 32, 64, 16),
+    "rows of 16 bytes": lambda: perceptron(4, 16, 64, 8),
     "adamw": lambda: perceptron(7, 5, 9, 3, optimiser=optimisers.adamw(0.01)),
     "few rows": lambda: perceptron(24, 4, 6, 3),
     "one row": lambda: perceptron(1, 5, 9, 3),
