@@ -355,7 +355,8 @@ class Task(Tabular):
         return self.model if name == "model" else self.entry(Kind(name))[0]
 
     def entry(self, kind: Kind) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
-        """Return one of the functions: its term, and its ports of arguments and results."""
+        """Return one of the functions: its term, and its ports of arguments and results. Raises: `require`"""
+        self.require((kind,))
         term: Term = getattr(self, f"{kind}_term")
         taken, returned = SIGNATURES[kind]
         inputs = [port for role in taken for port in self._ports_of(kind, role)]

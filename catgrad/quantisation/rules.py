@@ -19,14 +19,14 @@ from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.bounds import Clamp
 from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv
-from catgrad.ops.extrema import Max
+from catgrad.ops.extrema import ArgMax, ArgMin, Extremum, Max, Min
 from catgrad.ops.gather import Gather
 from catgrad.ops.pool import AvgPool, MaxPool
 from catgrad.ops.reduce import Mean, Sum
 from catgrad.ops.slices import Concat, Pad, Split
 from catgrad.ops.window import Window
 from catgrad.quantisation.affine import LEAST, LEVELS, Affine, affine_of, rounded
-from catgrad.quantisation.values import Eight, Known, Map, Summand, Sums, Value
+from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
@@ -180,12 +180,17 @@ def max_pool(q: Quantiser, op: MaxPool, x: int) -> Image:
     return Eight(ops.cast(greatest, Dtype.int8), image.affine)
 
 
-def greatest(q: Quantiser, op: Max, x: int) -> Image:
-    """Take the greatest level along an axis."""
+def extremum(q: Quantiser, op: Extremum, x: int) -> Image:
+    """Take the greatest or the least level along an axis."""
     if not q.is_integral(x):
         return None
     image = q.eight(x)
     return Eight(ops.cast(op(ops.cast(image.q, Dtype.int32)), Dtype.int8), image.affine)
+
+
+def place(q: Quantiser, op: ArgMax | ArgMin, x: int) -> Image:
+    """Find the place of the greatest or the least level, the first of equal ones."""
+    return Plain(op(ops.cast(q.eight(x).q, Dtype.int32))) if q.is_integral(x) else None
 
 
 def moved(q: Quantiser, op: Op, x: int) -> Image:
@@ -228,9 +233,10 @@ def concat(q: Quantiser, op: Concat, *x: int) -> Image:
 
 
 RULES: dict[type[Op], Rule] = {
-    Add: add, AvgPool: avg_pool, Clamp: clamp, Concat: concat, Contract: contract, Conv: conv,
-    Divide: divide, Gather: gather, Max: greatest, MaxPool: max_pool, Mean: mean, Multiply: multiply,
-    Negate: negate, Pad: pad, Relu: relu, Split: moved, Subtract: add, Sum: mean, Window: moved,
+    Add: add, ArgMax: place, ArgMin: place, AvgPool: avg_pool, Clamp: clamp, Concat: concat,
+    Contract: contract, Conv: conv, Divide: divide, Gather: gather, Max: extremum, MaxPool: max_pool,
+    Mean: mean, Min: extremum, Multiply: multiply, Negate: negate, Pad: pad, Relu: relu, Split: moved,
+    Subtract: add, Sum: mean, Window: moved,
 }  # fmt: skip
 
 

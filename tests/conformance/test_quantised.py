@@ -29,7 +29,8 @@ def pointwise():
         moved = ops.flip(ops.permute(ops.reshape(parts, BATCH, 4, 6), 0, 2, 1), 1)
         scores = ops.matmul(moved, ops.permute(moved, 0, 2, 1))
         first, rest = ops.split(ops.pad(ops.max(scores, 1), [(0, 0), (1, 1)]), (1, 7), 1)
-        return ops.sum(first * first, 1) + ops.mean(rest, 1) + ops.sum(ops.exp(-moved), (1, 2))
+        total = ops.sum(first * first, 1) + ops.mean(rest, 1) + ops.sum(ops.exp(-moved), (1, 2))
+        return total - ops.min(parts, 1)
 
     return build(forward, [NdArrayType((BATCH, 6))])
 

@@ -60,8 +60,9 @@ def task_costs(task: Task, **sizes: int) -> Costs:
 
     Raises: UnknownName for a size that no input has; OptionError unless it is an integer of at least 0
     """
-    functions = {str(kind): primitives(task, kind, sizes) for kind in COUNTED}
-    gradients = task.ports(Role.GRADIENT) + task.ports(Role.LOSS)
+    functions = {str(kind): primitives(task, kind, sizes) for kind in COUNTED if kind in task.kinds}
+    roles = (Role.GRADIENT, Role.LOSS) if Kind.GRADS in functions else ()
+    gradients = [port for role in roles for port in task.ports(role)]
     return Costs(
         {name: total(costs(function)) for name, function in functions.items()},
         {name: greatest(workspace(function)) for name, function in functions.items()},

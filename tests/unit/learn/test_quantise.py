@@ -84,6 +84,10 @@ def test_integers_alone_do_not_train(trained):
     whole = quantise(task, learner, [x[:200]])
     with pytest.raises(OptionError, match="must train, and so have parameters, but digits has none; emit"):
         emit(whole, "c")
+    with pytest.raises(OptionError, match="a task that has loss must train"):
+        whole.entry("loss")
+    assert {row.name for row in whole.summary().layers} >= {"0.conv", "3.conv", "7.dense"}
+    assert list(whole.cost(batch=1).functions) == ["predict"]
 
 
 def test_scales_are_told_to_readers(trained):
