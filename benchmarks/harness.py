@@ -71,6 +71,11 @@ def seconds_printed(python: Path | str, *arguments: str) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
+def short(path: Path) -> Path:
+    """Return a path in the checkout relative to it."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
 def duration(seconds: float) -> str:
     """Format seconds with a unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS, ROOT, processor
+from benchmarks.harness import RESULTS, processor, short
 from catgrad.errors import ArtifactError
 from catgrad.files import write_atomically
 
@@ -125,7 +125,7 @@ class Record:
         """Put the rows in a file, and return all of it. Raises: ArtifactError on another machine."""
         whole = added(self, path)
         whole.write(path)
-        print(f"kept in {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
+        print(f"kept in {short(path)}")
         return whole
 
 

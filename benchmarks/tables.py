@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import records
-from benchmarks.harness import ROOT, duration
+from benchmarks.harness import duration, short
 from benchmarks.records import Record, Row
 
 Columns = Mapping[str, Callable[[Row], str]]
@@ -48,7 +48,7 @@ def write_table(page: Path, table: str) -> None:
     text = page.read_text(encoding="utf-8")
     heading = re.escape(table.splitlines()[0])
     page.write_text(re.sub(rf"{heading}\n(?:\|.*\n?)*", lambda _: f"{table}\n", text), encoding="utf-8")
-    print(f"written to {page.relative_to(ROOT)}")
+    print(f"written to {short(page)}")
 
 
 def keep(record: Record, path: Path, page: Path, tables: Callable[[Sequence[Row]], Iterable[str]]) -> None:
@@ -89,7 +89,7 @@ def figure(name: str, shown: Callable[[Any], str], competitor: str = "") -> Call
 
 def times(names: Iterable[str], named: str = "seconds") -> Columns:
     """Return a column with a time of each competitor."""
-    return {name: lambda row, name=name: text(row.seconds(name, named)) for name in names}  # type: ignore[misc]
+    return {name: lambda row, name=name: text(row.seconds(name, named)) for name in names}
 
 
 WHAT: Columns = {"what": lambda row: row.what}
@@ -131,6 +131,6 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, result in row.results.items():
-            if result.get("reason", ABSENT) != ABSENT:
-                found.setdefault((name, result["reason"]), []).append(row.what)
+            if (reason := result.get("reason", "")) not in ("", ABSENT):
+                found.setdefault((name, reason), []).append(row.what)
     return [f"{name}, {', '.join(where)}: {reason}" for (name, reason), where in found.items()]

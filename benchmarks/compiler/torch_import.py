@@ -103,7 +103,7 @@ def columns_of(targets: Iterable[str]) -> Columns:
 
     return {
         "family": lambda row: row.what,
-        **{name: lambda row, name=name: counted(row.facts[name]) for name in ("parameters", "operations")},  # type: ignore[misc]
+        **{name: lambda row, name=name: counted(row.facts[name]) for name in ("parameters", "operations")},
         **times(["torch.export"]),
         "import": figure("seconds", text),
         "ratio": lambda row: f"{row.ratio:.2f}",
