@@ -24,8 +24,6 @@ from what is kept in `benchmarks/results`. The figures are of the processor that
 on yours. Those of the target cuda, on an H200, are on [a page of their own](../explanation/cuda-speed.md).
 
 """
-VARIANT = ", "
-"""What a name of ours has if it is not on the page."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ SECTIONS = (
 
 def lines(row: Row) -> Iterator[tuple[float, list[str]]]:
     """Yield the ratio and the cells of each of our competitors, if there is a peer; none of variants."""
-    ours = [name for name in row.ratios if VARIANT not in name]
+    ours = [name for name in row.ratios if ", " not in name]
     for name in ours:
         what = f"{row.what}: {name.removeprefix(OURS).strip()}" if len(ours) > 1 else row.what
         beside = [cell(row) for cell in (BESIDE["fastest peer"], BESIDE["its time"])]

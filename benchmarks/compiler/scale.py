@@ -145,10 +145,10 @@ def thresholds(models: Mapping[str, Mapping[str, int]] = MODELS) -> Iterator[Thr
         shape = {"vocabulary": VOCABULARY, **sizes}
         task = Workload("gpt", name, "tied_gpt", shape, 1, optimiser=GPT_STEPS).task
         cost, tokens = task.cost().functions, sizes["context"]
-        step, forward = (int(cost[kind].products) / tokens for kind in ("grads", "predict"))  # type: ignore[call-overload]
+        step, forward = (int(cost[kind].products) / tokens for kind in ("grads", "predict"))
         sent = communication(task, TENSOR)
-        weights = int(sent.parameters["data"]) / 2  # type: ignore[call-overload]
-        layers = int(sent.passes["tensor"]) * (TENSOR - 1) / TENSOR / 2 / tokens  # type: ignore[call-overload]
+        weights = int(sent.parameters["data"]) / 2
+        layers = int(sent.passes["tensor"]) * (TENSOR - 1) / TENSOR / 2 / tokens
         for device in ACCELERATORS:
             yield Threshold(
                 name, device.name,

@@ -13,16 +13,12 @@ from benchmarks.records import OURS, Row, fastest
 from benchmarks.tables import BESIDE, WHAT, names_of, over, table, times
 
 MANY = f"{OURS}, many steps a call"
-
 TF32 = "TF32"
 """The part of the names of competitors that multiply float32 so, in rows where others do not."""
-
 PRECISIONS = {"bf16x6": "float32"}
 """The precision in which cuBLAS multiplies what we multiply in parts."""
-
 COPY = "copy, bytes/s"
 """The name of the ceiling of kernels that move arrays."""
-
 MOST_KERNELS = 20
 """The kernels of a step that are kept, the longest."""
 
