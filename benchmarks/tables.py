@@ -101,7 +101,7 @@ BESIDE: Columns = {
 }
 GOAL: Columns = {"goal": lambda row: row.goal}
 COMPARISON: Columns = {**WHAT, **OURS, **BESIDE, **GOAL}
-"""What was measured, our time beside that of the fastest peer, and the goal."""
+"""Our time beside that of the fastest peer, and the goal."""
 
 
 def pair(what: str, seconds: float, peer: str, peer_seconds: float, goal: str = "") -> Row:
