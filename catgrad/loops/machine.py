@@ -99,10 +99,10 @@ class Machine:
     """Passes over each kernel that differs from all others, as equal kernels are printed once."""
 
     vectors: Vectors = Vectors()
-    """Its vectors."""
+    """Vectors, if the machine has some."""
 
     gpu: Gpu = Gpu()
-    """Its limits and units, if it is a GPU."""
+    """Limits and units of the machine, if it is a GPU."""
 
     threads: bool = False
     """Threads share parallel loops."""
