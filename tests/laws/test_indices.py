@@ -40,7 +40,7 @@ def value(of: Index, values: dict[Variable, int]) -> int:
 
 @given(SIZES)
 def test_a_place_counted_from_the_end_of_an_axis_is_within_it(size):
-    """As those of a flipped window are."""
+    """Flipped windows count so."""
     flipped = index(Variable(size)) * -1 + (size - 1)
     assert quotient(flipped, size) == ZERO
     assert modulo(flipped, size) == flipped
