@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 import typer
 
-from benchmarks import tables
 from benchmarks.harness import ROOT, in_turns
 from benchmarks.machine import operations, workspaces
 from benchmarks.nets import perceptron
 from benchmarks.options import Keep, Only, is_chosen
 from benchmarks.records import Record, Row, path_of
 from benchmarks.tables import cells, counted, figure, markdown, text
+from benchmarks.tables import keep as keep_tables
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 from catgrad.learn.optimisers import Optimiser, frozen, grouped, sgd, sliced
 from catgrad.terms.state import Slot
@@ -102,7 +102,7 @@ def main(only: Only = "", keep: Keep = False) -> None:
     rows = measured(only)
     print(f"A step of {'-'.join(map(str, SIZES))}, batch {BATCH}, target c:\n\n{table(rows)}\n")
     if keep:
-        tables.keep(Record("python -m benchmarks.part --keep", rows), JSON, PAGE, lambda rows: [table(rows)])
+        keep_tables(Record("python -m benchmarks.part --keep", rows), JSON, PAGE, lambda rows: [table(rows)])
 
 
 if __name__ == "__main__":

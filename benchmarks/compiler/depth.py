@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import typer
 from catgrad.examples.char_gpt import BATCH, CONTEXT, gpt, optimiser
 
-from benchmarks import tables
 from benchmarks.harness import ROOT
 from benchmarks.options import Keep, Only, is_chosen
 from benchmarks.records import OURS, Record, Row, path_of
 from benchmarks.tables import cells, counted, fact, figure, markdown, text
+from benchmarks.tables import keep as keep_tables
 from catgrad import Dtype, NdArrayType, Task, emit, losses
 
 VOCABULARY, STEPS, ROUNDS = 65, 1000, 3
@@ -87,7 +87,7 @@ def main(only: Only = "", keep: Keep = False) -> None:
     rows = [*every({target: depths for target, depths in DEPTHS.items() if is_chosen(target, only)})]
     print(f"{table(rows)}\n")
     if keep:
-        tables.keep(
+        keep_tables(
             Record("python -m benchmarks.compiler.depth --keep", rows), JSON, PAGE, lambda rows: [table(rows)]
         )
 
