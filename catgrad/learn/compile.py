@@ -18,6 +18,7 @@ from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, EMITTED, Task
 from catgrad.ops.table import Stack
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.programs.terms import Terms
 from catgrad.targets import get_backend
 from catgrad.terms.term import Term
@@ -103,6 +104,8 @@ def _emitted(
         if not terms.of_task:
             changed = select_terms(terms, functions)
         else:
+            if isinstance(fitted, Task):
+                default = [name for name in default if name not in SIGNATURES or name in fitted.kinds]
             kinds, variants = select(backend, fitted, functions, default)
             if isinstance(fitted, Task):
                 fitted.require(kinds)

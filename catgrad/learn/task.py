@@ -158,7 +158,7 @@ class Task(Tabular):
                 raise OptionError(
                     f"a task that has {kind} must train, and so have parameters",
                     f"{self.name} has none",
-                    'emit functions=("predict",), or quantise it with keep=(its last layer,)',
+                    "emit predict alone, or quantise it with keep=(its last layer,)",
                 )
 
     @property

@@ -83,11 +83,12 @@ def test_integers_alone_do_not_train(trained):
     task, learner, x, _ = trained
     whole = quantise(task, learner, [x[:200]])
     with pytest.raises(OptionError, match="must train, and so have parameters, but digits has none; emit"):
-        emit(whole, "c")
+        emit(whole, "c", functions=("step",))
     with pytest.raises(OptionError, match="a task that has loss must train"):
         whole.entry("loss")
     assert {row.name for row in whole.summary().layers} >= {"0.conv", "3.conv", "7.dense"}
     assert list(whole.cost(batch=1).functions) == ["predict"]
+    assert "int digits_step(" not in emit(whole, "c").source
 
 
 def test_scales_are_told_to_readers(trained):
@@ -95,9 +96,7 @@ def test_scales_are_told_to_readers(trained):
     whole = quantise(task, learner, [x[:200]], inputs=Dtype.int8, outputs=Dtype.int8)
     [scale] = whole.input_scales
     assert scale.zero == -128 and scale.scale == np.float32(1 / 255)
-    assert f"x is int8: q stands for {scale.scale!r} · (q - -128)." in emit(
-        whole, "c", functions=("predict",)
-    ).text("README.md")
+    assert f"x is int8: q stands for {scale.scale!r} · (q - -128)." in emit(whole, "c").text("README.md")
 
 
 REFUSED = {
@@ -123,10 +122,9 @@ def test_the_object_of_integers_has_no_instruction_on_floats(trained, tmp_path):
     """Compile without the registers of floats, which a compiler refuses where a function needs one."""
     task, learner, x, _ = trained
     whole = quantise(task, learner, [x[:200]], inputs=Dtype.int8, outputs=Dtype.int8)
-    artifact = emit(whole, "c", functions=("predict",))
+    artifact = emit(whole, "c")
     artifact.write(tmp_path)
-    text = "".join(content for name, content in artifact.files.items() if name.endswith((".c", ".h")))
-    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", artifact.source, flags=re.DOTALL)
     assert not re.findall(r"\b(?:float|double)\b", code)
     subprocess.run(
         ["cc", "-std=c11", "-O2", "-mgeneral-regs-only", "-c", "digits.c"], cwd=tmp_path, check=True
