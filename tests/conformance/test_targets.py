@@ -24,8 +24,11 @@ from tests.targets import TOGETHER, emit, need, on
 
 CASES = operation_cases()
 BATCHES = Batches(CASES, TOGETHER)
+MANY_BLOCKS = pytest.mark.filterwarnings("ignore:case has .* blocks")
+"""A project of many cases, which no editor shows."""
 
 
+@MANY_BLOCKS
 @on(*sorted(backends()), long=("ggml", "wasm", "webgpu"))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
@@ -40,6 +43,7 @@ def test_operations(target, case):
         pytest.skip(str(refusal))
 
 
+@MANY_BLOCKS
 @pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations_in_turbowarp(case):
