@@ -147,7 +147,7 @@ def mse_of_all(*arrays):
 def test_every_registered_operation_is_tested():
     """One module has all cases, because the export of a module costs more than that of an operation."""
     modules, inputs = zip(*map(made, CASES), strict=True)
-    graph = Export(All(modules), (inputs,), train=False, dynamic=()).decomposed().graph
+    graph = Export(All(modules), (inputs,), train=False, dynamic=()).decomposed.graph
     found = {str(node.target) for node in graph.nodes}
     called = {name for family in [*FAMILIES.values(), COMPLEX] for name in map(full_name, family)}
     of_pytorch = {

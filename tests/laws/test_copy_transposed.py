@@ -18,7 +18,7 @@ from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.passes import PASSES
-from catgrad.loops.passes.simplify import contract_arrays
+from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
 from catgrad.loops.passes.vectors.copy_transposed import transposed_copier
 from catgrad.loops.printing.interface import Interface
 from catgrad.loops.printing.kernels import KernelPrinter

@@ -18,7 +18,7 @@ from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.nest import Accumulate, Loop, Store, loops, statements
 from catgrad.loops.ir.scalar import Load
 from catgrad.loops.ir.steps import For, conditions, every_step, kernels
-from catgrad.loops.passes.simplify import contract_arrays
+from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
 from catgrad.loops.passes.vectors import vectorise_rows
 from catgrad.loops.reference import run
 from catgrad.ops.batch_norm import moments
