@@ -158,7 +158,7 @@ def substitute(shape: tuple[Size, ...], sizes: Mapping[str, Size]) -> tuple[Size
 
 def widened(array: Array) -> Array:
     """Widen an array to float32 if its elements have 16 bits."""
-    dtype = array.dtype  # whose name takes long to find
+    dtype = array.dtype  # a name takes long to find
     has_16_bits = dtype.itemsize == 2 and dtype.name in ("float16", "bfloat16")
     return array.astype(np.float32) if has_16_bits else array
 

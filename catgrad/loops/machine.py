@@ -111,7 +111,7 @@ class Machine:
     """Contractions of enough work are matrix products rather than reductions."""
 
     multiplies_bytes: bool = False
-    """So are those of signed bytes, whose sums have 32 bits."""
+    """Contractions of signed bytes, whose sums have 32 bits, are products, too."""
 
     float64_sums: bool = False
     """Sums of floats are formed in float64, in languages whose numbers are float64 anyway."""

@@ -19,7 +19,7 @@ from catgrad.loops.ir.nest import Accumulate, Loop, Store, loops, statements
 from catgrad.loops.ir.scalar import Load
 from catgrad.loops.ir.steps import For, conditions, every_step, kernels
 from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
-from catgrad.loops.passes.vectors import vectorise_rows
+from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 from catgrad.loops.reference import run
 from catgrad.ops.batch_norm import moments
 from catgrad.programs.program import evaluate
@@ -299,4 +299,4 @@ def test_rows_are_copied_side_by_side_if_they_are_not(shape, axis, is_copied):
 def test_each_lane_has_the_sum_of_one_element_at_a_time():
     types = NdArrayType((32, 4)), NdArrayType((4, 20)), NdArrayType((20, 3))
     parts = compiled(lambda x, w, v: ops.tanh(x @ w) @ v, *types)
-    assert {s.buffer.size for s in parts if isinstance(s, Accumulate)} == {VECTORS.lanes}
+    assert {s.buffer.size for s in parts if isinstance(s, Accumulate)} == {VECTORS.vectors.lanes}

@@ -51,7 +51,7 @@ Plan = tuple[Operand, Operand, Labels, Form]
 def best_plan(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> Plan | None:
     """Find the best way to compute a contraction as matrix products, if there is one."""
     x, y = (
-        Operand(value, labels, _strides(stages, value, labels), _turns(stages, value))
+        Operand(value, labels, _strides(op, stages, value, labels), _turns(stages, value))
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
@@ -241,8 +241,11 @@ def _turns(stages: Stages, value: int) -> int:
     return turns * _turns(around, outer)
 
 
-def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:
-    """Return the stride along each label, if the value is stored and its elements lie regularly."""
+def _strides(op: Contract, stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:
+    """Return the stride along each label, if the value is stored and its elements lie regularly.
+
+    Those that are summed must lie forwards, as the axes of a flipped window do not.
+    """
     loops = {label: Variable(size) for label, size in zip(labels, stages.types[value].shape, strict=True)}
     scalar = stages.factor(value, tuple(index(loops[label]) for label in labels))
     if not isinstance(scalar, Load):
@@ -250,4 +253,6 @@ def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | No
     place = scalar.buffer.flat(scalar.indices)
     if any(atom not in loops.values() for atom, _ in place.terms):
         return None
-    return {label: place.coefficient(v) for label, v in loops.items() if v.extent != 1}
+    strides = {label: place.coefficient(v) for label, v in loops.items() if v.extent != 1}
+    is_forwards = all(size_hint(stride) >= 0 for label, stride in strides.items() if label not in op.out)
+    return strides if is_forwards else None

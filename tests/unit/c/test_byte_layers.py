@@ -103,7 +103,7 @@ LAYERS = {
 }
 EACH = pytest.mark.parametrize("name", LAYERS)
 DENSE = ("dense", "table", "many rows", "transposed", "convolution", "strides", "groups")
-"""Those that are products of matrices."""
+"""Layers that are products of matrices."""
 
 
 def arrays_of(name):
@@ -145,7 +145,7 @@ def _widens(op):
     return isinstance(op, Cast) and op.widens_bytes
 
 
-def test_what_follows_a_product_is_computed_strip_by_strip():
+def test_operations_after_a_product_are_computed_strip_by_strip():
     """300 rows of 200 sums have 240,000 bytes; a strip has 65,536 at most."""
     lowered = compiled(term_of("many rows"), FACTORS)
     stored = [buffer for kernel in kernels(lowered.steps) for buffer, _ in kernel.writes]

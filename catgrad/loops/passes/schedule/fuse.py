@@ -202,7 +202,7 @@ class _Joiner:
 
     @cached_property
     def form(self) -> Hashable:
-        """Its extents, and the kinds of its scalars."""
+        """The extents of the loop, and the kinds of its scalars."""
         return form(self.loop)
 
     @cached_property
