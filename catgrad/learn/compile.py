@@ -104,8 +104,7 @@ def _emitted(
         if not terms.of_task:
             changed = select_terms(terms, functions)
         else:
-            if isinstance(fitted, Task):
-                default = [name for name in default if name not in SIGNATURES or name in fitted.kinds]
+            default = [name for name in default if name not in SIGNATURES or name in terms.entries]
             kinds, variants = select(backend, fitted, functions, default)
             if isinstance(fitted, Task):
                 fitted.require(kinds)

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from catgrad.ops.quantised import LEAST, MOST
 from catgrad.types import Array
-
-LEAST, MOST = -128, 127
-"""The limits of int8."""
 
 LEVELS = MOST - LEAST + 1
 """The number of levels."""

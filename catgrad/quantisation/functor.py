@@ -19,10 +19,10 @@ import numpy as np
 from catgrad import ops
 from catgrad.dims import numbers
 from catgrad.initialisers import Stored
-from catgrad.ops.quantised import narrowed
+from catgrad.ops.quantised import LEAST, narrowed
 from catgrad.ops.reduce import Broadcast
 from catgrad.programs.program import Apply, Function
-from catgrad.quantisation.affine import LEAST, LEVELS, Affine, affine_of, fixed_point, symmetric
+from catgrad.quantisation.affine import LEVELS, Affine, affine_of, fixed_point, symmetric
 from catgrad.quantisation.clamps import with_clamps
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved

@@ -22,10 +22,11 @@ from catgrad.ops.conv import Conv
 from catgrad.ops.extrema import ArgMax, ArgMin, Extremum, Max, Min
 from catgrad.ops.gather import Gather
 from catgrad.ops.pool import AvgPool, MaxPool
+from catgrad.ops.quantised import LEAST
 from catgrad.ops.reduce import Mean, Sum
 from catgrad.ops.slices import Concat, Pad, Split
 from catgrad.ops.window import Window
-from catgrad.quantisation.affine import LEAST, LEVELS, Affine, affine_of, rounded
+from catgrad.quantisation.affine import LEVELS, Affine, affine_of, rounded
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.quantisation.affine import LEAST, MOST, Affine
+from catgrad.ops.quantised import LEAST, MOST
+from catgrad.quantisation.affine import Affine
 from catgrad.types import Array
 
 
