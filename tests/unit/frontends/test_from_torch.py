@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -271,3 +272,15 @@ def test_a_pytorch_that_keeps_the_shapes_that_it_knows(monkeypatch):
     finally:
         _declare_shapes.cache_clear()
     np.testing.assert_array_equal(found, x)
+
+
+def test_threads_import_modules_as_one_does():
+    """Functions of PyTorch, Python and NumPy are replaced while a module is traced."""
+    modules = [nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 2)).eval() for _ in range(4)]
+    x = torch.ones(5, 3)
+    with ThreadPoolExecutor(4) as threads:
+        imported = list(threads.map(lambda module: from_torch(module, x), modules))
+    for module, each in zip(modules, imported, strict=True):
+        arrays = [each.parameters[p.name] for p in each.task(sgd(0.1), mse).parameters]
+        assert len(arrays) == 4
+        np.testing.assert_array_equal(arrays[0], module[0].weight.detach())

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from catgrad.frontends.torch.tracing.preconditions import check_module
 from catgrad.frontends.torch.tracing.python_state import restored
 from catgrad.frontends.torch.tracing.refusals import quiet, refusal
 from catgrad.frontends.torch.tracing.rehearsal import check_repeatable
+
+ONE_AT_A_TIME = threading.RLock()
+"""Held while a module is traced, since functions of PyTorch, Python and NumPy are replaced meanwhile."""
 
 
 class Export:
@@ -79,7 +83,7 @@ class Export:
         from catgrad.frontends.torch.tracing.traceable import traceable  # it needs PyTorch
 
         _declare_shapes()
-        with _mode(self.module, self.train), restored(self.module), quiet():
+        with ONE_AT_A_TIME, _mode(self.module, self.train), restored(self.module), quiet():
             try:
                 with traceable(), refused(self.module), reads_of_mode(self.module) as reads:
                     program = self._traced()
