@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.ops.compare import select
-from catgrad.ops.scalar import FloatMap, ScalarMap
+from catgrad.ops.scalar import Flat, FloatMap, ScalarMap
 from catgrad.terms.op import INPUTS, NOTHING, Saves
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
@@ -30,9 +30,7 @@ class Add(ScalarMap, symbol="+"):
     result = "total"
     commutative = True
     left_unit = right_unit = 0.0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x + y
+    ref = np.add
 
     def rev(self, dz: Var) -> tuple[Var, Var]:
         return dz, dz
@@ -48,9 +46,7 @@ class Subtract(ScalarMap, symbol="-"):
     saves = NOTHING
     result = "difference"
     right_unit = 0.0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x - y
+    ref = np.subtract
 
     def rev(self, dz: Var) -> tuple[Var, Var]:
         return dz, -dz
@@ -67,9 +63,7 @@ class Multiply(ScalarMap, symbol="*"):
     result = "product"
     commutative = True
     left_unit = right_unit = 1.0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x * y
+    ref = np.multiply
 
     def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return dz * y, dz * x
@@ -88,9 +82,7 @@ class Divide(FloatMap, symbol="/"):
     right_unit = 1.0
     domain = (0.5, 2.0)
     costly = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x / y
+    ref = np.divide
 
     def rev(self, y: Var, z: Var, dz: Var) -> tuple[Var, Var]:
         dx = dz / y
@@ -107,9 +99,7 @@ class Negate(ScalarMap, symbol="neg"):
     saves = NOTHING
     result = "negative"
     involution = True
-
-    def ref(self, x: Array) -> Array:
-        return -x
+    ref = np.negative
 
     def rev(self, dy: Var) -> Var:
         return -dy
@@ -143,60 +133,40 @@ class Abs(ScalarMap):
     """
 
     rounds_once = True
-
-    def ref(self, x: Array) -> Array:
-        return np.abs(x)
+    ref = np.abs
 
     def rev(self, x: Var, dy: Var) -> Var:
         return dy * sign(x)
 
 
-class Sign(ScalarMap):
+class Sign(Flat, ScalarMap):
     """Sign: y = -1, 0 or 1.
 
     Type:     (T) -> T
     Gradient: 0
     """
 
-    saves = NOTHING
-
-    def ref(self, x: Array) -> Array:
-        return np.sign(x)
-
-    def rev(self, dy: Var) -> Any:
-        return zeros_like(dy)
+    ref = np.sign
 
 
-class Floor(FloatMap):
+class Floor(Flat, FloatMap):
     """The greatest integer not above x: y = ⌊x⌋, for floating T.
 
     Type:     (T) -> T
     Gradient: 0
     """
 
-    saves = NOTHING
-
-    def ref(self, x: Array) -> Array:
-        return np.floor(x)
-
-    def rev(self, dy: Var) -> Any:
-        return zeros_like(dy)
+    ref = np.floor
 
 
-class Round(FloatMap):
+class Round(Flat, FloatMap):
     """The nearest integer, the even one at ties, for floating T.
 
     Type:     (T) -> T
     Gradient: 0
     """
 
-    saves = NOTHING
-
-    def ref(self, x: Array) -> Array:
-        return np.round(x)
-
-    def rev(self, dy: Var) -> Any:
-        return zeros_like(dy)
+    ref = np.rint
 
 
 class Maximum(ScalarMap):
@@ -210,9 +180,7 @@ class Maximum(ScalarMap):
     saves = INPUTS
     rounds_once = True
     commutative = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return np.maximum(x, y)
+    ref = np.maximum
 
     def rev(self, x: Var, y: Var, dz: Var) -> Any:
         return _to_chosen(x < y, x > y, x == y, dz)
@@ -229,9 +197,7 @@ class Minimum(ScalarMap):
     saves = INPUTS
     rounds_once = True
     commutative = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return np.minimum(x, y)
+    ref = np.minimum
 
     def rev(self, x: Var, y: Var, dz: Var) -> Any:
         return _to_chosen(x > y, x < y, x == y, dz)

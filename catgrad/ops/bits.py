@@ -6,11 +6,12 @@ import numpy as np
 
 from catgrad.ops.compare import not_equal
 from catgrad.ops.logic import And, Not, Or
+from catgrad.ops.scalar import Flat
 from catgrad.ops.whole import IntegerMap
-from catgrad.terms.op import NOTHING, SYMBOLS
-from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.op import SYMBOLS
+from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
-from catgrad.types import Array, Dtype
+from catgrad.types import Dtype
 
 __all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"]
 
@@ -21,16 +22,7 @@ class BitMap(IntegerMap, register=False):
     remedy = "cast them to an integer dtype or bool"
 
 
-class Flat(BitMap, register=False):
-    """(T, T) -> T, with the gradient 0."""
-
-    saves = NOTHING
-
-    def rev(self, dz: Var) -> tuple[Var, Var]:
-        return zeros_like(dz), zeros_like(dz)
-
-
-class BitAnd(Flat):
+class BitAnd(Flat, BitMap):
     """The bits set in both: z = x ∧ y, for integer T.
 
     Type:     (T, T) -> T
@@ -39,9 +31,7 @@ class BitAnd(Flat):
 
     result = "both"
     commutative = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x & y
+    ref = np.bitwise_and
 
 
 class BitOr(BitMap):
@@ -54,9 +44,7 @@ class BitOr(BitMap):
     result = "either"
     commutative = True
     left_unit = right_unit = 0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x | y
+    ref = np.bitwise_or
 
     def body(self, x: Var, y: Var) -> Var:
         return x + y - BitAnd()(x, y)
@@ -72,9 +60,7 @@ class BitXor(BitMap):
     result = "difference"
     commutative = True
     left_unit = right_unit = 0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x ^ y
+    ref = np.bitwise_xor
 
     def body(self, x: Var, y: Var) -> Var:
         return x + y - 2 * BitAnd()(x, y)
@@ -89,15 +75,13 @@ class BitNot(BitMap):
 
     result = "opposite"
     involution = True
-
-    def ref(self, x: Array) -> Array:
-        return ~x
+    ref = np.bitwise_not
 
     def body(self, x: Var) -> Var:
         return -x - Constant(x.type, 1)()
 
 
-class ShiftLeft(Flat, symbol="<<"):
+class ShiftLeft(Flat, BitMap, symbol="<<"):
     """Bits moved up: z = x · 2ʸ modulo the range of T, for integer T.
 
     Type:     (T, T) -> T
@@ -107,12 +91,10 @@ class ShiftLeft(Flat, symbol="<<"):
 
     result = "shifted"
     right_unit = 0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return np.left_shift(x, y)
+    ref = np.left_shift
 
 
-class ShiftRight(Flat, symbol=">>"):
+class ShiftRight(Flat, BitMap, symbol=">>"):
     """Bits moved down: z = ⌊x / 2ʸ⌋, for integer T.
 
     Type:     (T, T) -> T
@@ -122,9 +104,7 @@ class ShiftRight(Flat, symbol=">>"):
 
     result = "shifted"
     right_unit = 0
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return np.right_shift(x, y)
+    ref = np.right_shift
 
 
 shift_left, shift_right = ShiftLeft(), ShiftRight()

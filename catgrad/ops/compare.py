@@ -31,47 +31,39 @@ class Comparison(Op, register=False):
 class Greater(Comparison, symbol=">"):
     """Greater: x > y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Array:
-        return x > y
+    ref = np.greater
 
 
 class Less(Comparison, symbol="<"):
     """Less: x < y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Array:
-        return x < y
+    ref = np.less
 
 
 class GreaterEqual(Comparison, symbol=">="):
     """Greater or equal: x ≥ y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Array:
-        return x >= y
+    ref = np.greater_equal
 
 
 class LessEqual(Comparison, symbol="<="):
     """Less or equal: x ≤ y, (T, T) -> bool."""
 
-    def ref(self, x: Array, y: Array) -> Array:
-        return x <= y
+    ref = np.less_equal
 
 
 class Equal(Comparison, symbol="=="):
     """Equality: x = y, (T, T) -> bool. NaN equals nothing."""
 
     commutative = True
-
-    def ref(self, x: Array, y: Array) -> Any:
-        return x == y
+    ref = np.equal
 
 
 class NotEqual(Comparison, symbol="!="):
     """Inequality: x ≠ y, (T, T) -> bool. NaN differs from everything."""
 
     commutative = True
-
-    def ref(self, x: Array, y: Array) -> Any:
-        return x != y
+    ref = np.not_equal
 
 
 class FloatTest(Op, register=False):
@@ -88,8 +80,7 @@ class FloatTest(Op, register=False):
 class IsNan(FloatTest):
     """Test for NaN: (T) -> bool for floating T."""
 
-    def ref(self, x: Array) -> Array:
-        return np.isnan(x)
+    ref = np.isnan
 
     def body(self, x: Var) -> Var:
         return x != x
@@ -98,8 +89,7 @@ class IsNan(FloatTest):
 class IsFinite(FloatTest):
     """Test for finite numbers, neither NaN nor infinite: (T) -> bool for floating T."""
 
-    def ref(self, x: Array) -> Array:
-        return np.isfinite(x)
+    ref = np.isfinite
 
     def body(self, x: Var) -> Var:
         return x - x == 0

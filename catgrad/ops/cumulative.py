@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from catgrad.dims import Size
 from catgrad.ops.shape import normalised
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.terms.var import Var
@@ -26,15 +25,12 @@ class CumSum(Op):
     axis: int
     backwards: bool = False
     saves = NOTHING
+    reduces = True
     result = "running"
 
     def type(self, x: NdArrayType) -> Types:
         normalised(self.axis, x.rank)
         return numeric(x)
-
-    def flops(self, x: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
 
     def ref(self, x: Array) -> Array:
         if self.backwards:

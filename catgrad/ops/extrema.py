@@ -20,23 +20,29 @@ from catgrad.types import Array, Dtype, NdArrayType
 __all__ = ["argmax", "argmin", "iota", "max", "min"]
 
 
-class PlaceOfExtremum(Op, register=False):
-    """T[shape] -> i64[shape without axis] for numeric T: a position along the axis. It has gradient 0."""
+class ReducedAxis(Op, register=False):
+    """T[shape] -> T[shape without axis] for numeric T, of at least one element."""
 
     shape: Shape
     axis: int
-    result = "place"
+    reduces = True
 
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.shape)
-        return NdArrayType(without(self.shape, (self.axis,)), Dtype.int64)
-
-    def flops(self, x: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
+        return x.with_shape(without(self.shape, (self.axis,)))
 
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((self.shape[self.axis], 1),)
+
+
+class PlaceOfExtremum(ReducedAxis, register=False):
+    """T[shape] -> i64[shape without axis] for numeric T: a position along the axis. It has gradient 0."""
+
+    result = "place"
+
+    def type(self, x: NdArrayType) -> Types:
+        super().type(x)
+        return NdArrayType(without(self.shape, (self.axis,)), Dtype.int64)
 
     def rev(self, x: Var, dy: Var) -> Any:
         return zeros_like(x)
@@ -70,28 +76,15 @@ class ArgMin(PlaceOfExtremum):
         return np.argmin(x, axis=self.axis)
 
 
-class Extremum(Op, register=False):
+class Extremum(ReducedAxis, register=False):
     """T[shape] -> T[shape without axis] for numeric T: one of the elements along the axis.
 
     The cotangent goes in equal shares to all elements that equal it; for integer T to the first of them.
     """
 
-    shape: Shape
-    axis: int
     saves = Saves(inputs=..., outputs=...)
     place: ClassVar[type[PlaceOfExtremum]]
     """Return the position of the element."""
-
-    def type(self, x: NdArrayType) -> Types:
-        require_shape(numeric(x), self.shape)
-        return x.with_shape(without(self.shape, (self.axis,)))
-
-    def flops(self, x: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
-
-    def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
-        return ((self.shape[self.axis], 1),)
 
     def rev(self, x: Var, y: Var, dy: Var) -> Var:
         if not x.dtype.is_floating:

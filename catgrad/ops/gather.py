@@ -65,6 +65,7 @@ class ScatterAdd(Op):
     saves = Saves(inputs=(1,))
     may_fail = True
     rounds_once = True
+    reduces = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
         require_integer(index)
@@ -73,10 +74,6 @@ class ScatterAdd(Op):
                 "there must be one index for each row", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape((self.rows, *x.shape[index.rank :]))
-
-    def flops(self, x: NdArrayType, index: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
 
     def ref(self, x: Array, index: Array) -> Array:
         (rows,) = numbers((self.rows,))

@@ -40,9 +40,7 @@ class And(Connective):
     result = "both"
     commutative = True
     left_unit = right_unit = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x & y
+    ref = np.logical_and
 
 
 class Or(Connective):
@@ -51,9 +49,7 @@ class Or(Connective):
     result = "either"
     commutative = True
     left_unit = right_unit = False
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x | y
+    ref = np.logical_or
 
 
 class Not(Connective):
@@ -61,9 +57,7 @@ class Not(Connective):
 
     result = "opposite"
     involution = True
-
-    def ref(self, x: Array) -> Array:
-        return ~x
+    ref = np.logical_not
 
 
 class Quantifier(Op, register=False):

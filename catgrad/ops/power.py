@@ -32,9 +32,7 @@ class Power(FloatMap):
     right_unit = 1.0
     domain = (0.5, 2.0)
     costly = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return np.power(x, y)
+    ref = np.power
 
     def rev(self, x: Var, y: Var, z: Var, dz: Var) -> tuple[Var, Var]:
         zero = zeros_like(dz)

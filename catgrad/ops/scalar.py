@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from catgrad.terms.op import INPUTS, Examples, Op, Types, floating, numeric
+from typing import Any
+
+from catgrad.terms.op import INPUTS, NOTHING, Examples, Op, Types, floating, numeric
+from catgrad.terms.structural import zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 
@@ -13,6 +17,15 @@ class ScalarMap(Op, register=False):
 
     def type(self, *types: NdArrayType) -> Types:
         return numeric(*types)
+
+
+class Flat(Op, register=False):
+    """A function whose gradient is 0, as that of a step."""
+
+    saves = NOTHING
+
+    def rev(self, dz: Var) -> tuple[Any, ...]:
+        return tuple(zeros_like(dz) for _ in range(self.arity()))
 
 
 class FloatMap(Op, register=False):

@@ -76,6 +76,7 @@ class ScatterAddAlongAxis(Op):
     may_fail = True
     rounds_once = True
     result = "added"
+    reduces = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
         require_integer(index)
@@ -85,10 +86,6 @@ class ScatterAddAlongAxis(Op):
                 "there must be one index for each element", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape(_with_size(x, self.axis, self.size))
-
-    def flops(self, x: NdArrayType, index: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
 
     def ref(self, x: Array, index: Array) -> Array:
         (size,) = numbers((self.size,))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from catgrad.errors import DtypeError
-from catgrad.ops.scalar import ScalarMap
-from catgrad.terms.op import NOTHING, Examples, Saves, Types, numeric
-from catgrad.terms.structural import zeros_like
+from catgrad.ops.scalar import Flat, ScalarMap
+from catgrad.terms.op import Examples, Saves, Types, numeric
 from catgrad.terms.var import Var
-from catgrad.types import Array, Dtype, NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 __all__ = ["floor_divide", "remainder"]
 
@@ -29,7 +30,7 @@ class IntegerMap(ScalarMap, register=False):
         return [(cls(), (NdArrayType(shape, dtype),) * cls.arity()) for shape, dtype in chosen]
 
 
-class FloorDivide(IntegerMap, symbol="//"):
+class FloorDivide(Flat, IntegerMap, symbol="//"):
     """Whole quotient, rounded towards minus infinity: z = ⌊x / y⌋, for integer T.
 
     Type:     (T, T) -> T
@@ -37,16 +38,10 @@ class FloorDivide(IntegerMap, symbol="//"):
     Gradient: 0
     """
 
-    saves = NOTHING
     result = "quotient"
     right_unit = 1
     costly = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x // y
-
-    def rev(self, dz: Var) -> tuple[Var, Var]:
-        return zeros_like(dz), zeros_like(dz)
+    ref = np.floor_divide
 
 
 class Remainder(IntegerMap, symbol="%"):
@@ -59,9 +54,7 @@ class Remainder(IntegerMap, symbol="%"):
 
     saves = Saves(inputs=...)
     costly = True
-
-    def ref(self, x: Array, y: Array) -> Array:
-        return x % y
+    ref = np.remainder
 
     def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return dz, -(dz * floor_divide(x, y))

@@ -90,6 +90,8 @@ class Fold(Sliding):
     Gradient: dx is the windows of dy (the reverse is Window)
     """
 
+    reduces = True
+
     @property
     def is_tiled(self) -> bool:
         """Return whether the windows tile the array, so that each sum has one term."""
@@ -100,10 +102,6 @@ class Fold(Sliding):
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.windowed)
         return x.with_shape(self.shape)
-
-    def flops(self, x: NdArrayType) -> Size:
-        """Count one for each element of x."""
-        return x.size
 
     def ref(self, x: Array) -> Array:
         y = np.zeros(numbers(self.shape), x.dtype)

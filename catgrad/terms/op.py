@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache, wraps
-from inspect import Signature, isfunction, signature
+from inspect import isfunction, signature
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
@@ -93,7 +93,7 @@ class Op:
     type: ClassVar[Callable[..., Types]]
     """The types of the outputs, given those of the inputs; raises TypeMismatch if these are not accepted."""
     ref: ClassVar[Callable[..., Any]]
-    """The reference implementation, on NumPy arrays."""
+    """The reference implementation, on NumPy arrays: a method, or a `ufunc` of NumPy."""
     saves: ClassVar[Saves] = INPUTS
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
@@ -108,6 +108,8 @@ class Op:
     """Copies, discards or names values; passes remove it before printing."""
     elementwise: ClassVar[bool] = False
     """Each element of the one output is a function of the input elements at the same index."""
+    reduces: ClassVar[bool] = False
+    """Each element of the first input is added, or compared, once."""
     rearranges: ClassVar[bool] = False
     """Data movement: the output consists of elements of the one input."""
     costly: ClassVar[bool] = False
@@ -170,10 +172,12 @@ class Op:
         return ()
 
     def flops(self, *inputs: Any, **_: Any) -> Size:
-        """Count the operations on numbers: one for each element of an elementwise result, else none.
+        """Count the operations on numbers: one for each element of an elementwise result, or that is reduced.
 
         Definitions are counted by their bodies, loops and branches by their blocks.
         """
+        if self.reduces:
+            return inputs[0].size  # type: ignore[no-any-return]
         return self.outputs(*inputs)[0].size if self.elementwise else 0
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -205,7 +209,7 @@ class Op:
     @classmethod
     def arity(cls) -> int:
         """Return the number of array arguments."""
-        return len(signature(cls.ref).parameters) - 1
+        return cls.ref.nin if isinstance(cls.ref, np.ufunc) else len(signature(cls.ref).parameters) - 1
 
     def apply(self, *arguments: Any) -> tuple[Any, ...]:
         """Apply to variables; the outputs, always as a tuple."""
@@ -271,22 +275,26 @@ def shortened(value: Any) -> str:
 
 
 @cache
-def _signature(kind: Any) -> Signature:
-    """Return the signature of `ref`, which has as many arguments as the operation."""
-    return signature(kind.ref)
+def _takes(kind: Any, count: int) -> bool:
+    """Return whether an operation has this number of arguments, of which `ref` has as many."""
+    if isinstance(kind.ref, np.ufunc):
+        return bool(kind.ref.nin == count)
+    try:
+        signature(kind.ref).bind(*range(1 + count))
+    except TypeError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1 << 16)
 def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]:
-    try:
-        _signature(type(op)).bind(op, *inputs)  # type: ignore[arg-type]  # a class has a hash
-    except TypeError:
+    if not _takes(type(op), len(inputs)):  # type: ignore[arg-type]  # a class has a hash
         raise TypeMismatch(
             f"there must be {op.arity()} arguments",
             f"there are {len(inputs)}",
             "pass arrays here and attributes to the constructor",
             subject=type(op).__name__,
-        ) from None
+        )
     try:
         types = op.type(*inputs)
         for size, least in op.minimum_sizes(*inputs):

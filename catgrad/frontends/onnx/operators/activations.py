@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import axis_of, full
 from catgrad.frontends.onnx.registry import onnx
 from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 
-onnx("Relu", since=(13, 14))(lambda x: ops.relu(x))
-onnx("Sigmoid", since=13)(lambda x: ops.sigmoid(x))
-onnx("Softplus", since=(1, 22))(lambda x: ops.softplus(x))
+onnx("Relu", since=(13, 14))(ops.relu)
+onnx("Sigmoid", since=13)(ops.sigmoid)
+onnx("Softplus", since=(1, 22))(ops.softplus)
 onnx("Softsign", since=(1, 22))(lambda x: x / (1 + ops.absolute(x)))
 onnx("Softmax", since=13)(lambda x, *, axis=-1: ops.softmax(x, axis))
 onnx("LogSoftmax", since=13)(lambda x, *, axis=-1: ops.log_softmax(x, axis))
 onnx("LeakyRelu", since=(6, 16))(lambda x, *, alpha=0.01: ops.leaky_relu(x, alpha))
-
-
-@onnx("Elu", since=(6, 22))
-def elu(x: Var, *, alpha: float = 1.0) -> Var:
-    """x where x > 0, α (eˣ - 1) elsewhere."""
-    return ops.elu(x, alpha)
+onnx("Elu", since=(6, 22))(lambda x, *, alpha=1.0: ops.elu(x, alpha))
 
 
 @onnx("Selu", since=(6, 22))
@@ -37,22 +30,11 @@ def shrink(x: Var, *, lambd: float = 0.5, bias: float = 0.0) -> Var:
     return ops.select(x < -lambd, x + bias, ops.select(x > lambd, x - bias, full(x, 0)))
 
 
-@onnx("Gelu", since=20)
-def gelu(x: Var, *, approximate: str = "none") -> Var:
-    """Gaussian error linear unit, or its approximation by tanh."""
-    return ops.gelu(x) if approximate == "none" else ops.gelu_tanh(x)
-
-
-@onnx("HardSigmoid", since=(6, 22))
-def hard_sigmoid(x: Var, *, alpha: float = 0.2, beta: float = 0.5) -> Var:
-    """αx + β, within 0 and 1."""
-    return ops.clamp(alpha * x + beta, 0.0, 1.0)
-
-
-@onnx("PRelu", since=(9, 16))
-def parametric_relu(x: Var, slope: Any) -> Var:
-    """x where x > 0, slope · x elsewhere."""
-    return ops.select(x < 0, spread(slope, x.shape) * x, x)
+onnx("Gelu", since=20)(
+    lambda x, *, approximate="none": ops.gelu(x) if approximate == "none" else ops.gelu_tanh(x)
+)
+onnx("HardSigmoid", since=(6, 22))(lambda x, *, alpha=0.2, beta=0.5: ops.clamp(alpha * x + beta, 0.0, 1.0))
+onnx("PRelu", since=(9, 16))(lambda x, slope: ops.select(x < 0, spread(slope, x.shape) * x, x))
 
 
 @onnx("Hardmax", since=13)

@@ -16,6 +16,15 @@ from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
+
+def _xor(x: Var, y: Any) -> Any:
+    return (x & ~y) | (~x & y)
+
+
+def _equal(x: Var, y: Any) -> Any:
+    return ~_xor(x, y) if x.dtype is Dtype.bool else x == y
+
+
 UNARY: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "Abs": (ops.absolute, (13,)), "Acos": (ops.arccos, (7, 22)), "Acosh": (ops.arcosh, (9, 22)),
     "Asin": (ops.arcsin, (7, 22)), "Asinh": (ops.arsinh, (9, 22)), "Atan": (ops.arctan, (7, 22)),
@@ -31,34 +40,18 @@ UNARY: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "Add": (ops.add, (13, 14)), "Sub": (ops.subtract, (13, 14)), "Mul": (ops.multiply, (13, 14)),
-    "And": (ops.logical_and, (7,)), "Or": (ops.logical_or, (7,)), "Xor": (lambda x, y: _xor(x, y), (7,)),
+    "And": (ops.logical_and, (7,)), "Or": (ops.logical_or, (7,)), "Xor": (_xor, (7,)),
     "BitwiseAnd": (ops.bitwise_and, (18,)), "BitwiseOr": (ops.bitwise_or, (18,)),
-    "BitwiseXor": (ops.bitwise_xor, (18,)), "Equal": (lambda x, y: _equal(x, y), (13, 19)),
+    "BitwiseXor": (ops.bitwise_xor, (18,)), "Equal": (_equal, (13, 19)),
     "Greater": (ops.greater, (13,)), "GreaterOrEqual": (ops.greater_equal, (12, 16)),
     "Less": (ops.less, (13,)), "LessOrEqual": (ops.less_equal, (12, 16)),
 }  # fmt: skip
 
 
-def _unary(name: str, function: Callable[[Any], Any], since: tuple[int, ...]) -> None:
-    onnx(name, since=since)(lambda x: function(x))
-
-
-def _binary(name: str, function: Callable[[Any, Any], Any], since: tuple[int, ...]) -> None:
-    onnx(name, since=since)(lambda x, y: function(*together(x, y)))
-
-
 for _name, (_function, _since) in UNARY.items():
-    _unary(_name, _function, _since)
+    onnx(_name, since=_since)(_function)
 for _name, (_pair, _since) in BINARY.items():
-    _binary(_name, _pair, _since)
-
-
-def _xor(x: Var, y: Any) -> Any:
-    return (x & ~y) | (~x & y)
-
-
-def _equal(x: Var, y: Any) -> Any:
-    return ~_xor(x, y) if x.dtype is Dtype.bool else x == y
+    onnx(_name, since=_since)(lambda x, y, pair=_pair: pair(*together(x, y)))
 
 
 @onnx("Div", since=(13, 14))
@@ -115,11 +108,16 @@ onnx("Mean", since=(13,))(lambda *arrays: reduce(ops.add, together(*arrays)) / l
 @onnx("Clip", since=13, known="low high")
 def clip(x: Var, low: Any = None, high: Any = None) -> Any:
     """min(max(x, low), high)."""
-    bounds = [None if bound is None else _number(bound) for bound in (low, high)]
+    bounds = [float(b.item()) if isinstance(b, np.ndarray) else b for b in (low, high)]
     if x.dtype.is_floating and bounds != [None, None] and _are_ordered(bounds):
         return ops.clamp(x, *bounds)
-    x = x if low is None else _at_least(x, _filled(low, x))
-    return x if high is None else _at_most(x, _filled(high, x))
+    if low is not None:
+        least = _filled(low, x)
+        x = ops.select(x < least, least, x)
+    if high is not None:
+        most = _filled(high, x)
+        x = ops.select(x > most, most, x)
+    return x
 
 
 def _are_ordered(bounds: list[Any]) -> bool:
@@ -128,22 +126,10 @@ def _are_ordered(bounds: list[Any]) -> bool:
     return len(finite) == 2 - bounds.count(None) and finite == sorted(finite)
 
 
-def _number(bound: Any) -> Any:
-    return float(bound.item()) if isinstance(bound, np.ndarray) else bound
-
-
 def _filled(bound: Any, x: Var) -> Var:
     if isinstance(bound, np.ndarray):
         return full(x, bound.item())
     return ops.broadcast(ops.reshape(bound), x.shape)
-
-
-def _at_least(x: Var, low: Any) -> Var:
-    return ops.select(x < low, low, x)
-
-
-def _at_most(x: Var, high: Any) -> Var:
-    return ops.select(x > high, high, x)
 
 
 @onnx("Cast", since=(13, 19, 21, 23, 24, 25, 28))

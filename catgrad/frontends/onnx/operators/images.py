@@ -193,15 +193,15 @@ def _global(name: str, function: Any, since: tuple[int, ...]) -> None:
     onnx(name, since=since)(lambda x: reduced(function, x, tuple(range(2, x.type.rank)), 1))
 
 
-_global("GlobalAveragePool", lambda x, axes: ops.mean(x, axes), (1, 22))
-_global("GlobalMaxPool", lambda x, axes: ops.max(x, axes), (1, 22))
+_global("GlobalAveragePool", ops.mean, (1, 22))
+_global("GlobalMaxPool", ops.max, (1, 22))
 
 
 @onnx("GlobalLpPool", since=(2, 22))
 def global_norm_pool(x: Var, *, p: int = 2) -> Var:
     """p-norm of each channel."""
     axes = tuple(range(2, x.type.rank))
-    return root(reduced(lambda x, axes: ops.sum(x, axes), ops.absolute(x) ** float(p), axes, 1), p)
+    return root(reduced(ops.sum, ops.absolute(x) ** float(p), axes, 1), p)
 
 
 @onnx("Col2Im", since=18, static="image block")

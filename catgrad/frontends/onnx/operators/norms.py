@@ -65,8 +65,8 @@ def layer_norm(
     y = y if shift is None else y + spread(shift, x.shape)
     if results == 1:
         return y
-    mean = reduced(lambda x, axes: ops.mean(x, axes), x, axes, 1)
-    squares = reduced(lambda x, axes: ops.mean(x, axes), ops.square(x - spread(mean, x.shape)), axes, 1)
+    mean = reduced(ops.mean, x, axes, 1)
+    squares = reduced(ops.mean, ops.square(x - spread(mean, x.shape)), axes, 1)
     return y, mean, ops.rsqrt(squares + epsilon)
 
 
@@ -74,8 +74,8 @@ def layer_norm(
 def mean_variance_norm(x: Var, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     """(x - μ) / (σ + 10⁻⁹) over axes."""
     own = normalised(axes, x.type.rank)
-    centred = x - spread(reduced(lambda x, axes: ops.mean(x, axes), x, own, 1), x.shape)
-    variance = reduced(lambda x, axes: ops.mean(x, axes), ops.square(centred), own, 1)
+    centred = x - spread(reduced(ops.mean, x, own, 1), x.shape)
+    variance = reduced(ops.mean, ops.square(centred), own, 1)
     return centred / (spread(root(variance), x.shape) + 1e-9)
 
 
@@ -84,7 +84,7 @@ def lp_norm(x: Var, *, axis: int = -1, p: int = 2) -> Var:
     """Divide by the p-norm along an axis; 0 where that is 0."""
     axes = (axis_of(x, axis),)
     powers = ops.absolute(x) if p == 1 else ops.square(x)
-    total = reduced(lambda x, axes: ops.sum(x, axes), powers, axes, 1)
+    total = reduced(ops.sum, powers, axes, 1)
     norm = spread(total if p == 1 else root(total), x.shape)
     none = norm == 0
     return ops.select(none, norm, x / ops.select(none, norm + 1, norm))

@@ -12,7 +12,7 @@ from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 from catgrad.terms.var import Var
 
-onnx("Det", since=(11, 22))(lambda x: ops.determinant(x))
+onnx("Det", since=(11, 22))(ops.determinant)
 
 
 @onnx("MatMul", since=13)

@@ -29,16 +29,10 @@ from catgrad.types import Dtype, NdArrayType
 _SINCE = (13, 14, 19, 21, 23, 24, 25)
 
 
-@onnx("Shape", since=(13, 15, 19, 21, 23, 24, 25))
-def shape(x: Var, *, start: int = 0, end: int | None = None) -> Any:
-    """Return sizes of axes, as a constant."""
-    return sizes_array(x.shape[slice(start, end)])
-
-
-@onnx("Size", since=(13, 19, 21, 23, 24, 25))
-def size(x: Var) -> Any:
-    """Return the number of elements, as a constant."""
-    return sizes_array([x.type.size]).reshape(())
+onnx("Shape", since=(13, 15, 19, 21, 23, 24, 25))(
+    lambda x, *, start=0, end=None: sizes_array(x.shape[slice(start, end)])
+)
+onnx("Size", since=(13, 19, 21, 23, 24, 25))(lambda x: sizes_array([x.type.size]).reshape(()))
 
 
 @onnx("Constant", since=_SINCE[:1] + _SINCE[2:])
@@ -80,22 +74,13 @@ def flatten(x: Var, *, axis: int = 1) -> Var:
     return ops.reshape(x, product(x.shape[:axis]), product(x.shape[axis:]))
 
 
-@onnx("Expand", since=13, static="shape")
-def expand(x: Var, shape: Any) -> Any:
-    """Broadcast to the common shape of x and this one."""
-    return spread(x, common_shape(x.shape, numbers_in(shape)))
-
-
-@onnx("Squeeze", since=(13, 21, 23, 24, 25), static="axes")
-def squeeze(x: Var, axes: Any = None) -> Var:
-    """Remove axes of size 1."""
-    return ops.squeeze(x) if axes is None else ops.squeeze(x, list(numbers_in(axes)))
-
-
-@onnx("Unsqueeze", since=(13, 21, 23, 24, 25), static="axes")
-def unsqueeze(x: Var, axes: Any) -> Var:
-    """Insert axes of size 1."""
-    return ops.expand_dims(x, list(numbers_in(axes)))
+onnx("Expand", since=13, static="shape")(lambda x, shape: spread(x, common_shape(x.shape, numbers_in(shape))))
+onnx("Squeeze", since=(13, 21, 23, 24, 25), static="axes")(
+    lambda x, axes=None: ops.squeeze(x, None if axes is None else list(numbers_in(axes)))
+)
+onnx("Unsqueeze", since=(13, 21, 23, 24, 25), static="axes")(
+    lambda x, axes: ops.expand_dims(x, list(numbers_in(axes)))
+)
 
 
 @onnx("Transpose", since=(13, 21, 23, 24, 25))
@@ -104,10 +89,7 @@ def transpose(x: Var, *, perm: list[int] | None = None) -> Var:
     return ops.permute(x, *(reversed(range(x.type.rank)) if perm is None else perm))
 
 
-@onnx("Concat", since=13)
-def concat(*arrays: Any, axis: int) -> Any:
-    """Concatenate along an axis."""
-    return ops.concat(arrays, axis_of(arrays[0], axis))
+onnx("Concat", since=13)(lambda *arrays, axis: ops.concat(arrays, axis_of(arrays[0], axis)))
 
 
 @onnx("Split", since=(13, 18), static="sizes")

@@ -11,17 +11,8 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 
-
-@aten("gelu.default")
-def gelu(x: Var, approximate: str = "none") -> Var:
-    """GELU: x · Φ(x), or its approximation."""
-    return ops.gelu_tanh(x) if approximate == "tanh" else ops.gelu(x)
-
-
-@aten("leaky_relu.default")
-def leaky_relu(x: Var, negative_slope: float = 0.01) -> Var:
-    """Leaky ReLU: x where x > 0, negative_slope · x elsewhere."""
-    return ops.leaky_relu(x, negative_slope)
+aten("gelu.default")(lambda x, approximate="none": (ops.gelu if approximate == "none" else ops.gelu_tanh)(x))
+aten("leaky_relu.default")(lambda x, negative_slope=0.01: ops.leaky_relu(x, negative_slope))
 
 
 @aten("elu.default")
@@ -76,3 +67,7 @@ def clamp_by(x: Var, min: Any = None, max: Any = None) -> Var:
         x, high = together(x, max)
         x = ops.select(x > high, high, x)
     return x
+
+
+aten("clamp_min.default", "clamp_min.Tensor")(lambda x, low: clamp_by(x, low))
+aten("clamp_max.default", "clamp_max.Tensor")(lambda x, high: clamp_by(x, None, high))

@@ -2,67 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.elementwise import divide, maximum, minimum
-from catgrad.frontends.torch.aten.operands import as_floating, at, common_shape, promoted, together
-from catgrad.frontends.torch.aten.transcendental import floats
+from catgrad.frontends.torch.aten.elementwise import divide
+from catgrad.frontends.torch.aten.operands import as_floating, at, common_shape, floats, of_two, promoted
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.trigonometric import is_negative
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
-
-@aten("floor_divide.default", "floor_divide.Scalar")
-def floor_divide(x: Any, y: Any) -> Any:
-    """Quotient, rounded down."""
-    return divide(x, y, "floor")
+aten("floor_divide.default", "floor_divide.Scalar")(lambda x, y: divide(x, y, "floor"))
 
 
-@aten("copysign.Tensor", "copysign.Scalar")
+@of_two("copysign.Tensor", "copysign.Scalar", convert=floats)
 def copysign(x: Any, y: Any) -> Any:
     """Return |x| with the sign of y; that of -0 is negative."""
-    x, y = floats(x, y)
     size = ops.absolute(x)
     return ops.select(is_negative(y), -size, size)
 
 
-@aten("signbit.default")
-def signbit(x: Any) -> Any:
-    """Return whether the sign is negative, which that of -0 is."""
-    return is_negative(x) if x.dtype.is_floating else x < 0
+aten("signbit.default")(lambda x: is_negative(x) if x.dtype.is_floating else x < 0)
 
 
-@aten("fmax.default")
-def greater(x: Any, y: Any) -> Any:
-    """Maximum of two arrays; of a NaN and a number, the number."""
-    x, y = together(x, y)
-    return ops.select((x >= y) | (y != y), x, y)
-
-
-@aten("fmin.default")
-def lesser(x: Any, y: Any) -> Any:
-    """Minimum of two arrays; of a NaN and a number, the number."""
-    x, y = together(x, y)
-    return ops.select((x <= y) | (y != y), x, y)
-
-
-@aten("clamp_min.default", "clamp_min.Tensor")
-def at_least(x: Any, low: Any) -> Any:
-    """Return the greater of x and a bound; x at NaN, and where both are equal."""
-    x, low = together(x, low)
-    return ops.select(x < low, low, x)
-
-
-@aten("clamp_max.default", "clamp_max.Tensor")
-def at_most(x: Any, high: Any) -> Any:
-    """Return the lesser of x and a bound; x at NaN, and where both are equal."""
-    x, high = together(x, high)
-    return ops.select(x > high, high, x)
+# Of a NaN and a number, the number.
+of_two("fmax.default")(lambda x, y: ops.select((x >= y) | (y != y), x, y))
+of_two("fmin.default")(lambda x, y: ops.select((x <= y) | (y != y), x, y))
 
 
 @aten("nan_to_num.default")
@@ -112,10 +79,9 @@ def _three(x: Any, y: Any, z: Any) -> tuple[Any, Any, Any]:
     return at(x, shape, dtype), at(y, shape, dtype), at(z, shape, dtype)
 
 
-@aten("heaviside.default")
+@of_two("heaviside.default")
 def step(x: Any, values: Any) -> Any:
     """Step function: 0 below 0, `values` at 0, 1 above."""
-    x, values = together(x, values)
     one = Constant(x.type, 1)()
     return ops.stop_gradient(ops.select(x == 0, values, ops.select(x > 0, one, zeros_like(x))))
 
@@ -133,28 +99,15 @@ aten("isfinite.default")(lambda x: ops.is_finite(x) if x.dtype.is_floating else 
 aten("isposinf.default")(lambda x: as_floating(x) == inf)
 aten("isneginf.default")(lambda x: as_floating(x) == -inf)
 
-
-def _shift(name: str, operation: Callable[[Any, Any], Any]) -> None:
-    overloads = [f"bitwise_{name}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")]
-    overloads += [f"__{name[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")]
-    aten(*overloads)(lambda x, y: operation(*together(x, y)))
-
-
-_shift("left", ops.shift_left)
-_shift("right", ops.shift_right)
+for _name, _shift in (("left", ops.shift_left), ("right", ops.shift_right)):
+    of_two(
+        *(f"bitwise_{_name}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        *(f"__{_name[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")),
+    )(_shift)
 
 
-aten("max.other")(lambda x, y: maximum(x, y))
-aten("min.other")(lambda x, y: minimum(x, y))
-
-
-@aten("gcd.default")
+@of_two("gcd.default")
 def greatest_common_divisor(x: Any, y: Any) -> Any:
-    """Greatest common divisor, by Euclid's algorithm."""
-    return _divisor(*together(x, y))
-
-
-def _divisor(x: Any, y: Any) -> Any:
     """Return the last remainder of Euclid's algorithm that is not 0, after as many steps as it may need."""
 
     def remainder(a: Any, b: Any) -> tuple[Any, Any]:
@@ -164,10 +117,9 @@ def _divisor(x: Any, y: Any) -> Any:
     return ops.repeat(remainder, steps, ops.absolute(x), ops.absolute(y))[0]
 
 
-@aten("lcm.default")
+@of_two("lcm.default")
 def least_common_multiple(x: Any, y: Any) -> Any:
     """Least common multiple; 0 if an operand is."""
-    x, y = together(x, y)
-    divisor = _divisor(x, y)
+    divisor = greatest_common_divisor(x, y)
     one = Constant(x.type, 1)()
     return ops.absolute(ops.floor_divide(x, ops.select(divisor == 0, one, divisor)) * y)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import at, common_shape, promoted, together
+from catgrad.frontends.torch.aten.operands import at, common_shape, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
-
-def _comparison(name: str, operation: Callable[[Any, Any], Any]) -> None:
-    aten(f"{name}.Tensor", f"{name}.Scalar")(lambda x, y: operation(*together(x, y)))
-
-
 for _name, _operation in {
     "eq": ops.equal, "ne": ops.not_equal, "lt": ops.less, "le": ops.less_equal,
     "gt": ops.greater, "ge": ops.greater_equal,
 }.items():  # fmt: skip
-    _comparison(_name, _operation)
+    of_two(f"{_name}.Tensor", f"{_name}.Scalar")(_operation)
 
 
 def truth(x: Any) -> Any:
@@ -29,28 +24,22 @@ def truth(x: Any) -> Any:
     return ops.cast(x, Dtype.bool)
 
 
-@aten("logical_not.default")
-def logical_not(x: Any) -> Any:
-    """Logical not: x = 0."""
-    return ~truth(x)
+aten("logical_not.default")(lambda x: ~truth(x))
+aten("bitwise_not.default")(lambda x: ~x)
 
 
-@aten("bitwise_not.default")
-def bitwise_not(x: Any) -> Any:
-    """Negation of x, or of its bits."""
-    return ~x
+def _truths(x: Any, y: Any) -> tuple[Any, Any]:
+    x, y = together(x, y)
+    return truth(x), truth(y)
 
 
-def _connective(name: str, operation: Callable[[Any, Any], Any], bits: Callable[[Any, Any], Any]) -> None:
-    aten(f"logical_{name}.default")(lambda x, y: operation(*map(truth, together(x, y))))
-    aten(f"bitwise_{name}.Tensor", f"bitwise_{name}.Scalar", f"bitwise_{name}.Scalar_Tensor")(
-        lambda x, y: bits(*together(x, y))
-    )
-
-
-_connective("and", ops.logical_and, ops.bitwise_and)
-_connective("or", ops.logical_or, ops.bitwise_or)
-_connective("xor", ops.not_equal, ops.bitwise_xor)
+for _name, _connective, _bits in (
+    ("and", ops.logical_and, ops.bitwise_and),
+    ("or", ops.logical_or, ops.bitwise_or),
+    ("xor", ops.not_equal, ops.bitwise_xor),
+):
+    of_two(f"logical_{_name}.default", convert=_truths)(_connective)
+    of_two(*(f"bitwise_{_name}.{kind}" for kind in ("Tensor", "Scalar", "Scalar_Tensor")))(_bits)
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
@@ -61,10 +50,5 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return ops.select(spread(truth(condition), shape), at(x, shape, dtype), at(y, shape, dtype))
 
 
-aten("isnan.default")(lambda x: ops.is_nan(x))
-
-
-@aten("isinf.default")
-def is_infinite(x: Any) -> Any:
-    """Test for infinities of either sign."""
-    return ops.absolute(x) == float("inf")
+aten("isnan.default")(ops.is_nan)
+aten("isinf.default")(lambda x: ops.absolute(x) == inf)

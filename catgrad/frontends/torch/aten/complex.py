@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten import (  # noqa: F401  # each registers functions of real arrays
     creation,
+    cumulative,
     diagonals,
     indexing,
     rearranging,

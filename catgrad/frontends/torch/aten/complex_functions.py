@@ -13,7 +13,7 @@ from catgrad.frontends.torch.aten.elementwise import divide
 from catgrad.frontends.torch.aten.operands import dtype_from
 from catgrad.frontends.torch.aten.pairs import Pair, imaginary_of, in_parts, is_complex, real_of
 from catgrad.frontends.torch.aten.statistics import norm
-from catgrad.frontends.torch.aten.transcendental import angle, hypotenuse
+from catgrad.frontends.torch.aten.transcendental import hypotenuse
 from catgrad.frontends.torch.registry import of_pairs, real, require
 from catgrad.ops.trigonometric import common_scale, is_negative
 from catgrad.terms.structural import Constant, zeros_like
@@ -66,7 +66,7 @@ def angle_of(x: Pair) -> Any:
     is_zero, scale = _is_zero(x), common_scale(x.real, x.imag)
     one = Constant(x.type, 1)()
     beside = ops.select(is_negative(x.real), -one, one)  # for zeros too, the sign decides on 0 or π
-    theta = angle(x.imag / scale, ops.select(is_zero, beside, x.real / scale))
+    theta = ops.arctan2(x.imag / scale, ops.select(is_zero, beside, x.real / scale))
     return ops.select(is_zero, ops.stop_gradient(theta), theta)
 
 

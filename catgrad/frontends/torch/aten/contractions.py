@@ -45,10 +45,17 @@ def _without_batch(x: Var, y: Any) -> Var:
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
 def add_matmul(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """Product and sum: beta · b + alpha · x · y."""
-    product = matmul(x, y)
+    """Product and sum: β · b + α · x · y."""
+    return added(bias, matmul(x, y), beta, alpha)
+
+
+def added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
+    """Add a product to an array that broadcasts: β · b + α · p, also where b is NaN and β = 0."""
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
     bias = spread(bias, product.shape)
-    return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
+    return (bias if beta == 1 else bias * beta) + product
 
 
 @aten("bilinear.default")

@@ -29,28 +29,15 @@ def full(size: list[int], value: Any, dtype: Any = None) -> Any:
     return Constant(NdArrayType(tuple(size), _dtype(dtype, value)), value)()
 
 
-@aten("full_like.default")
+@aten("full_like.default", "fill.Scalar")
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
     """Return an array of one number, of the shape of x."""
     return Constant(NdArrayType(x.shape, x.dtype if dtype is None else dtype_from(dtype)), value)()
 
 
-@aten("zeros_like.default", "empty_like.default")
-def zeros_like(x: Any, dtype: Any = None) -> Any:
-    """Return zeros of the shape of x, also where PyTorch leaves elements undefined."""
-    return full_like(x, 0, dtype)
-
-
-@aten("ones_like.default")
-def ones_like(x: Any, dtype: Any = None) -> Any:
-    """Return ones of the shape of x."""
-    return full_like(x, 1, dtype)
-
-
-@aten("fill.Scalar")
-def fill(x: Any, value: Any) -> Any:
-    """Return an array of one number, of the type of x."""
-    return full_like(x, value)
+# Zeros also where PyTorch leaves elements undefined.
+aten("zeros_like.default", "empty_like.default")(lambda x, dtype=None: full_like(x, 0, dtype))
+aten("ones_like.default")(lambda x, dtype=None: full_like(x, 1, dtype))
 
 
 @aten("scalar_tensor.default")
@@ -98,16 +85,8 @@ def one_hot(index: Any, num_classes: int = -1) -> Any:
     return ops.cast(numbers == ops.broadcast(index, shape, [len(shape) - 1]), Dtype.int64)
 
 
-@aten("clone.default", "alias.default")
-def same(x: Any) -> Any:
-    """Identity: layout and device in PyTorch have no meaning in a term."""
-    return x
-
-
-@aten("detach.default")
-def detach(x: Any) -> Any:
-    """Stop the gradient."""
-    return stop_gradient(x)
+aten("clone.default", "alias.default")(lambda x: x)
+aten("detach.default")(stop_gradient)
 
 
 @aten("_to_copy.default")
@@ -118,11 +97,9 @@ def to(x: Any, dtype: Any = None) -> Any:
     return x if dtype is None else ops.cast(x, dtype_from(dtype))
 
 
-@aten("_assert_scalar.default", "sym_constrain_range_for_size.default", "sym_constrain_range.default")
+@aten(
+    "_assert_scalar.default", "sym_constrain_range_for_size.default", "sym_constrain_range.default",
+    "_assert_tensor_metadata.default",
+)  # fmt: skip
 def assumption(*arguments: Any, **bounds: Any) -> None:
-    """Ignore a check of sizes, which the import reads from torch.export's guards."""
-
-
-@aten("_assert_tensor_metadata.default")
-def nothing(x: Any, size: Any = None, stride: Any = None, dtype: Any = None) -> None:
-    """Ignore a check of types, which terms do themselves."""
+    """Ignore checks of sizes, which the import reads from torch.export's guards, and of types."""

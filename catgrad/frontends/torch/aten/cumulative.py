@@ -1,27 +1,18 @@
-"""Products, and running products, extrema and logarithms of sums."""
+"""Products, and running sums, products, extrema and logarithms of sums."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import as_floating, axes_of, dtype_from
+from catgrad.frontends.torch.aten.operands import as_floating, axes_of, summed
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
-
-def summed(x: Var, dtype: Any = None) -> Var:
-    """Cast x as sums and products do: integers and booleans to int64, unless a dtype is given."""
-    wide = x.dtype if x.dtype.is_floating else Dtype.int64
-    return ops.cast(x, wide if dtype is None else dtype_from(dtype))
-
-
-@aten("prod.default")
-def product(x: Var, dtype: Any = None) -> Any:
-    """Product of all elements; of integers and booleans in int64."""
-    return ops.prod(summed(x, dtype))
+aten("prod.default")(lambda x, dtype=None: ops.prod(summed(x, dtype)))
 
 
 @aten("prod.dim_int")
@@ -32,23 +23,29 @@ def product_along(x: Var, dim: int, keepdim: bool = False, dtype: Any = None) ->
     return ops.expand_dims(y, axes) if keepdim and x.type.rank else y
 
 
-@aten("cumprod.default")
-def cumprod(x: Var, dim: int, dtype: Any = None) -> Var:
-    """Running products along an axis; of integers and booleans in int64."""
-    x = summed(x, dtype)
-    return ops.cumprod(x, dim) if x.type.rank else x
+def _running(name: str, function: Callable[[Any, int], Any]) -> None:
+    """Register running sums or products along an axis; of integers and booleans in int64."""
+
+    @aten(f"{name}.default")
+    def running(x: Var, dim: int, dtype: Any = None) -> Any:
+        x = summed(x, dtype)
+        return function(x, dim) if x.type.rank else x
 
 
-@aten("cummax.default")
-def cummax(x: Var, dim: int) -> tuple[Any, Any]:
-    """Running maxima along an axis, and their indices: the last of equal elements."""
-    return ops.cummax(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
+_running("cumsum", ops.cumsum)
+_running("cumprod", ops.cumprod)
 
 
-@aten("cummin.default")
-def cummin(x: Var, dim: int) -> tuple[Any, Any]:
-    """Running minima along an axis, and their indices: the last of equal elements."""
-    return ops.cummin(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
+def _extrema(name: str, function: Callable[[Any, int], Any]) -> None:
+    """Register running extrema along an axis, and their indices: the last of equal elements."""
+
+    @aten(f"{name}.default")
+    def running(x: Var, dim: int) -> Any:
+        return function(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
+
+
+_extrema("cummax", ops.cummax)
+_extrema("cummin", ops.cummin)
 
 
 @aten("logcumsumexp.default")

@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.cumulative import summed
-from catgrad.frontends.torch.aten.operands import axes_of
+from catgrad.frontends.torch.aten.operands import axes_of, summed
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.var import Var
 
-
-@aten("tril.default")
-def lower(x: Var, diagonal: int = 0) -> Var:
-    """Return the elements on and below a diagonal of the last two axes, zeros above."""
-    return ops.lower(x, diagonal)
-
-
-@aten("triu.default")
-def upper(x: Var, diagonal: int = 0) -> Var:
-    """Return the elements on and above a diagonal of the last two axes, zeros below."""
-    return ops.upper(x, diagonal)
+aten("tril.default")(lambda x, diagonal=0: ops.lower(x, diagonal))
+aten("triu.default")(lambda x, diagonal=0: ops.upper(x, diagonal))
 
 
 def _at_end(x: Var, dim1: int, dim2: int) -> tuple[Any, list[int]]:
@@ -56,7 +46,4 @@ def diagonal_matrices(x: Var, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return ops.permute(y, *order)
 
 
-@aten("trace.default")
-def trace(x: Var) -> Var:
-    """Trace: Σ xᵢᵢ; of integers in int64."""
-    return ops.sum(summed(ops.diagonal(x)))
+aten("trace.default")(lambda x: ops.sum(summed(ops.diagonal(x))))

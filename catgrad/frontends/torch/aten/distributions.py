@@ -79,10 +79,7 @@ def integers(low: Size, high: Size, size: list[Any], dtype: Any = None) -> Var:
     return ops.cast(_integers(low, high, tuple(size)), _dtype(dtype, 1))
 
 
-@aten("randint.default", is_random=True)
-def integers_from_zero(high: Size, size: list[Any], dtype: Any = None) -> Any:
-    """Whole numbers from 0 to high - 1, all as likely."""
-    return integers(0, high, size, dtype)
+aten("randint.default", is_random=True)(lambda high, size, dtype=None: integers(0, high, size, dtype))
 
 
 @aten("randint_like.low_dtype", is_random=True)
@@ -91,10 +88,7 @@ def integers_like(x: Var, low: Size, high: Size, dtype: Any = None) -> Var:
     return ops.cast(_integers(low, high, x.shape), x.dtype if dtype is None else _dtype(dtype))
 
 
-@aten("randint_like.default", is_random=True)
-def integers_like_from_zero(x: Var, high: Size, dtype: Any = None) -> Any:
-    """Whole numbers from 0 to high - 1, in the shape of x."""
-    return integers_like(x, 0, high, dtype)
+aten("randint_like.default", is_random=True)(lambda x, high, dtype=None: integers_like(x, 0, high, dtype))
 
 
 @aten("randperm.default", is_random=True)

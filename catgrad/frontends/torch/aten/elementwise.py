@@ -7,7 +7,7 @@ from math import log
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import as_floating, default_float, promoted, together
+from catgrad.frontends.torch.aten.operands import default_float, of_floating, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -85,56 +85,37 @@ def power(x: Var, exponent: float) -> Var:
     return own[exponent](x) if exponent in own else x**exponent
 
 
-@aten("pow.Tensor_Tensor", "pow.Scalar")
-def power_of(x: Var, y: Any) -> Var:
-    """Power: xʸ."""
-    return ops.power(*together(x, y))
+of_two("pow.Tensor_Tensor", "pow.Scalar")(ops.power)
 
 
-@aten("maximum.default")
-def maximum(x: Var, y: Any) -> Var:
+@of_two("maximum.default", "max.other")
+def maximum(x: Any, y: Any) -> Any:
     """Maximum of two arrays."""
-    x, y = together(x, y)
     return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
 
 
-@aten("minimum.default")
-def minimum(x: Var, y: Any) -> Var:
+@of_two("minimum.default", "min.other")
+def minimum(x: Any, y: Any) -> Any:
     """Minimum of two arrays."""
-    x, y = together(x, y)
     return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
 
 
-@aten("fmod.Tensor", "fmod.Scalar")
-def fmod(x: Var, y: Any) -> Var:
+@of_two("fmod.Tensor", "fmod.Scalar")
+def fmod(x: Any, y: Any) -> Any:
     """Return the remainder with the sign of x."""
-    x, y = together(x, y)
     if x.dtype.is_floating:
         return ops.fmod(x, y)
     rest = ops.remainder(x, y)
     return ops.select((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
 
-@aten("remainder.Tensor", "remainder.Scalar")
-def remainder(x: Var, y: Any) -> Var:
+@of_two("remainder.Tensor", "remainder.Scalar")
+def remainder(x: Any, y: Any) -> Any:
     """Return the remainder with the sign of y."""
-    x, y = together(x, y)
     if not x.dtype.is_floating:
         return ops.remainder(x, y)
     rest = ops.fmod(x, y)
     return ops.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-
-
-@aten("neg.default", "_neg_view.default")
-def negate(x: Var) -> Var:
-    """Negative: -x."""
-    return -x
-
-
-@aten("ceil.default")
-def ceil(x: Var) -> Var:
-    """Return the least integer not below x."""
-    return -ops.floor(-x)
 
 
 @aten("trunc.default")
@@ -149,23 +130,16 @@ def _sign(x: Var) -> Var:
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round,
-    "sgn": _sign, "sign": _sign,
+    "abs": ops.absolute, "floor": ops.floor, "ceil": lambda x: -ops.floor(-x), "round": ops.round,
+    "neg": ops.negate, "_neg_view": ops.negate, "relu": ops.relu, "sgn": _sign, "sign": _sign,
 }  # fmt: skip
-FLOATING: dict[str, Callable[[Any], Any]] = {
+for _name, _function in UNARY.items():
+    aten(f"{_name}.default")(_function)
+
+of_floating({
     "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,
     "log10": lambda x: ops.log(x) * (1 / log(10)), "log1p": ops.log1p,
     "log2": lambda x: ops.log(x) * (1 / log(2)), "reciprocal": ops.reciprocal, "rsqrt": ops.rsqrt,
     "sigmoid": ops.sigmoid, "silu": ops.silu, "sin": ops.sin, "sqrt": ops.sqrt,
     "tan": lambda x: ops.sin(x) / ops.cos(x), "tanh": ops.tanh,
-}  # fmt: skip
-
-
-def _unary(name: str, function: Callable[[Any], Any], prepare: Callable[[Any], Any]) -> None:
-    aten(f"{name}.default")(lambda x: function(prepare(x)))
-
-
-for _name, _function in UNARY.items():
-    _unary(_name, _function, lambda x: x)
-for _name, _function in FLOATING.items():
-    _unary(_name, _function, as_floating)
+})  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -84,25 +85,21 @@ def number_of_place(x: Var, indices: list[Any]) -> Any:
     return number
 
 
-@aten("max.dim")
-@takes_scalars()
-def greatest(x: Var, dim: int, keepdim: bool = False) -> Any:
-    """Maxima along an axis and their indices; the gradient goes to the first."""
-    return _at_place(x, ops.argmax(x, dim), dim, keepdim)
+def _extremum(name: str, place_of: Callable[[Any, int], Any]) -> None:
+    """Register extrema along an axis and their indices; the gradient goes to the first."""
+
+    @aten(f"{name}.dim")
+    @takes_scalars()
+    def extremum(x: Var, dim: int, keepdim: bool = False) -> Any:
+        place = place_of(x, dim)
+        (axis,) = axes_of(x, dim)
+        kept = ops.expand_dims(place, axis)
+        values = ops.take_along_axis(x, kept, axis)
+        return (values, kept) if keepdim else (ops.squeeze(values, axis), place)
 
 
-@aten("min.dim")
-@takes_scalars()
-def least(x: Var, dim: int, keepdim: bool = False) -> Any:
-    """Minima along an axis and their indices; the gradient goes to the first."""
-    return _at_place(x, ops.argmin(x, dim), dim, keepdim)
-
-
-def _at_place(x: Var, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    (axis,) = axes_of(x, dim)
-    kept = ops.expand_dims(place, axis)
-    values = ops.take_along_axis(x, kept, axis)
-    return (values, kept) if keepdim else (ops.squeeze(values, axis), place)
+_extremum("max", ops.argmax)
+_extremum("min", ops.argmin)
 
 
 def _from_start(index: Any, size: Size) -> Var:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
@@ -17,6 +17,8 @@ from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def dtype_from(torch_dtype: Any) -> Dtype:
@@ -104,14 +106,37 @@ def common_shape(*shapes: Shape) -> Shape:
     return tuple(reversed([next((size for size in column if size != 1), 1) for column in columns]))
 
 
+def summed(x: Any, dtype: Any = None) -> Any:
+    """Cast x as sums and products do: integers and booleans to int64, unless a dtype is given."""
+    wide = x.dtype if x.dtype.is_floating else Dtype.int64
+    return ops.cast(x, wide if dtype is None else dtype_from(dtype))
+
+
 def as_floating(x: Any) -> Any:
     """Cast x to PyTorch's default dtype unless it is floating-point already."""
     return x if x.dtype.is_floating else ops.cast(x, default_float())
 
 
-def of_floating(name: str, function: Callable[[Any], Any]) -> None:
-    """Register a function of floating-point numbers, as which it gets others."""
-    aten(f"{name}.default")(lambda x: function(as_floating(x)))
+def of_floating(functions: Mapping[str, Callable[[Any], Any]]) -> None:
+    """Register functions of floating-point numbers by name; they get others as such."""
+    for name, function in functions.items():
+        aten(f"{name}.default")(lambda x, function=function: function(as_floating(x)))
+
+
+def floats(x: Any, y: Any) -> tuple[Any, Any]:
+    """Convert two operands to one shape and a floating-point dtype."""
+    dtype = promoted(x, y)
+    return together(x, y, dtype if dtype.is_floating else default_float())
+
+
+def of_two(*overloads: str, convert: Callable[[Any, Any], tuple[Any, Any]] = together) -> Callable[[F], F]:
+    """Register a function of two operands, either of which may be a number, of one shape and dtype."""
+
+    def register(function: F) -> F:
+        aten(*overloads)(lambda x, y: function(*convert(x, y)))
+        return function
+
+    return register
 
 
 def axes_of(x: Any, dims: Any) -> tuple[int, ...]:

@@ -20,10 +20,7 @@ def concat(tensors: list[Any], dim: int = 0) -> Any:
     return ops.concat([ops.cast(x, dtype) for x in arrays], dim)
 
 
-@aten("split_with_sizes.default")
-def split_with_sizes(x: Any, sizes: list[int], dim: int = 0) -> Any:
-    """Split x into parts of these sizes."""
-    return ops.split(x, sizes, dim)
+aten("split_with_sizes.default")(lambda x, sizes, dim=0: ops.split(x, sizes, dim))
 
 
 @aten("split.Tensor")
@@ -77,10 +74,7 @@ def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
     return with_slice(x, ops.expand_dims(part, axis), axis, place, place + 1)
 
 
-@aten("copy.default")
-def copy(x: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Convert another array to the type of x."""
-    return at(other, x.shape, x.dtype)
+aten("copy.default")(lambda x, other, non_blocking=False: at(other, x.shape, x.dtype))
 
 
 @aten("constant_pad_nd.default")

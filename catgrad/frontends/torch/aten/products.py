@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
+from catgrad.frontends.torch.aten.contractions import added
 from catgrad.frontends.torch.aten.operands import axes_of, common_shape, together
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import aten
@@ -13,30 +14,19 @@ from catgrad.ops.contract import Contract
 from catgrad.terms.var import Var
 
 
-def _added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:
-        return product  # even where the other array is NaN
-    bias = spread(bias, product.shape)
-    return (bias if beta == 1 else bias * beta) + product
-
-
 @aten("addr.default")
 def add_outer(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
     """Outer product and sum: β · b + α · x ⊗ y."""
-    return _added(bias, Contract((0,), (1,), (0, 1))(x, y), beta, alpha)
+    return added(bias, Contract((0,), (1,), (0, 1))(x, y), beta, alpha)
 
 
 @aten("addbmm.default")
 def add_sum_of_products(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
     """Sum of matrix products and sum: β · b + α · Σ xᵢ · yᵢ."""
-    return _added(bias, Contract((0, 1, 2), (0, 2, 3), (1, 3))(x, y), beta, alpha)
+    return added(bias, Contract((0, 1, 2), (0, 2, 3), (1, 3))(x, y), beta, alpha)
 
 
-@aten("vdot.default")
-def dot(x: Var, y: Any) -> Var:
-    """Dot product: Σ x · y."""
-    return Contract((0,), (0,), ())(x, y)
+aten("vdot.default")(Contract((0,), (0,), ()))
 
 
 @aten("linalg_cross.default")
@@ -59,10 +49,7 @@ def distances(x: Var, y: Any, p: float, compute_mode: int | None = None) -> Any:
     return norm(rows - columns, p, -1)
 
 
-@aten("_euclidean_dist.default")
-def euclidean_distances(x: Var, y: Any) -> Any:
-    """Euclidean distances of all pairs of rows."""
-    return distances(x, y, 2)
+aten("_euclidean_dist.default")(lambda x, y: distances(x, y, 2))
 
 
 @aten("_pdist_forward.default")

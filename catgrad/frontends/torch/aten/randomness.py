@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
@@ -26,16 +27,11 @@ def dropped(x: Var, rate: float, name: str = "dropout") -> Var:
     return Dropout(qualified(name), rate)(x, SEED(), DRAWS())
 
 
-@aten("dropout.default", is_random=True)
-def dropout(x: Var, p: float, train: bool) -> Var:
-    """Dropout in training, else the identity."""
-    return dropped(x, p) if train else x
+aten("dropout.default", is_random=True)(lambda x, p, train: dropped(x, p) if train else x)
 
 
-@aten("native_dropout.default", is_random=True)
-def native_dropout(x: Var, p: float, train: bool | None) -> tuple[Any, None]:
-    """Dropout in training, else the identity, without its mask."""
-    return dropped(x, p) if train else x, None
+# The mask is not computed.
+aten("native_dropout.default", is_random=True)(lambda x, p, train: (dropped(x, p) if train else x, None))
 
 
 @aten("feature_dropout.default", is_random=True)
@@ -65,28 +61,16 @@ def bernoulli_like(x: Var, p: float) -> Any:
     return bernoulli(Constant(NdArrayType(x.shape, x.dtype), p)())
 
 
-@aten("rand.default", is_random=True)
-def rand(size: list[Any], dtype: Any = None) -> Var:
-    """Uniform numbers in [0, 1)."""
-    return uniform_noise(tuple(size), _dtype(dtype, 1.0))
+def _drawn(name: str, noise: Callable[[Shape, Dtype], Var]) -> None:
+    """Register the creation of random numbers, by sizes and by an array of the same."""
 
+    @aten(f"{name}.default", is_random=True)
+    def of_sizes(size: list[Any], dtype: Any = None) -> Var:
+        return noise(tuple(size), _dtype(dtype, 1.0))
 
-@aten("rand_like.default", is_random=True)
-def rand_like(x: Var, dtype: Any = None) -> Var:
-    """Uniform numbers in [0, 1), in the shape of x."""
-    return uniform_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
-
-
-@aten("randn.default", is_random=True)
-def randn(size: list[Any], dtype: Any = None) -> Var:
-    """Normal numbers of mean 0 and variance 1."""
-    return normal_noise(tuple(size), _dtype(dtype, 1.0))
-
-
-@aten("randn_like.default", is_random=True)
-def randn_like(x: Var, dtype: Any = None) -> Var:
-    """Normal numbers of mean 0 and variance 1, in the shape of x."""
-    return normal_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
+    @aten(f"{name}_like.default", is_random=True)
+    def like(x: Var, dtype: Any = None) -> Var:
+        return noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("empty.memory_format")
@@ -103,3 +87,7 @@ def uniform_noise(shape: Shape, dtype: Dtype) -> Var:
 def normal_noise(shape: Shape, dtype: Dtype) -> Var:
     """Normal numbers of mean 0 and variance 1, of the stream of the operation."""
     return random_normal(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)
+
+
+_drawn("rand", uniform_noise)
+_drawn("randn", normal_noise)

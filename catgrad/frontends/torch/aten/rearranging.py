@@ -58,10 +58,7 @@ def transpose(x: Var, dim0: int, dim1: int) -> Var:
     return ops.permute(x, *order)
 
 
-@aten("t.default")
-def transpose_matrix(x: Var) -> Any:
-    """Transpose a matrix; a vector stays."""
-    return transpose(x, 0, -1)
+aten("t.default")(lambda x: transpose(x, 0, -1))
 
 
 @aten("pixel_shuffle.default")

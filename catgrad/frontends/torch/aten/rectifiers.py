@@ -10,11 +10,8 @@ from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
-
-@aten("threshold.default")
-def threshold(x: Var, threshold: float, value: float) -> Var:
-    """Threshold: x where x > threshold, a value elsewhere; NaN stays."""
-    return ops.select(x <= threshold, Constant(x.type, value)(), x)
+# NaN stays.
+aten("threshold.default")(lambda x, bound, value: ops.select(x <= bound, Constant(x.type, value)(), x))
 
 
 @aten("hardsigmoid.default")
@@ -24,16 +21,8 @@ def hard_sigmoid(x: Var) -> Var:
     return ops.select(x <= -3, zero, ops.select(x >= 3, one, x * (1 / 6) + 0.5))
 
 
-@aten("hardswish.default")
-def hard_swish(x: Var) -> Any:
-    """Hard swish: x times its hard sigmoid, so x · (x + 3) / 6 for |x| < 3, 0 below and x above."""
-    return x * hard_sigmoid(x)
-
-
-@aten("mish.default")
-def mish(x: Var) -> Var:
-    """Mish: x · tanh(ln(1 + eˣ))."""
-    return x * ops.tanh(ops.softplus(x))
+aten("hardswish.default")(lambda x: x * hard_sigmoid(x))
+aten("mish.default")(lambda x: x * ops.tanh(ops.softplus(x)))
 
 
 @aten("celu.default")
@@ -51,16 +40,8 @@ def gated(x: Var, dim: int = -1) -> Var:
     return a * ops.sigmoid(b)
 
 
-@aten("log_sigmoid_forward.default")
-def log_sigmoid(x: Var) -> tuple[Any, None]:
-    """Logarithm of the sigmoid: -ln(1 + e⁻ˣ)."""
-    return -ops.softplus(-x), None
-
-
-@aten("_prelu_kernel.default")
-def parametric(x: Var, weight: Any) -> Var:
-    """Rectifier with a slope for each channel: x where x > 0, w · x elsewhere."""
-    return ops.select(x > 0, x, spread(weight, x.shape) * x)
+aten("log_sigmoid_forward.default")(lambda x: (-ops.softplus(-x), None))
+aten("_prelu_kernel.default")(lambda x, w: ops.select(x > 0, x, spread(w, x.shape) * x))
 
 
 @aten("rrelu_with_noise_functional.default")

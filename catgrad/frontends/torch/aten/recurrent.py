@@ -23,24 +23,9 @@ class Layout(NamedTuple):
     dropout: float
 
 
-@aten("lstm.input", is_random=True)
-def lstm(
-    x: Var,
-    first: Sequence[Any],
-    weights: Sequence[Any],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """LSTM: h at every time, then the last h and c of each layer and direction."""
-    layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
-    return _recurrent(lstm_cell, x, first, weights, layout)
+def _register(overload: str, cell: Cell) -> None:
+    """Register a recurrent layer: h at every time, then the last states of each layer and direction."""
 
-
-def _one_state(overload: str, cell: Cell) -> None:
     @aten(overload, is_random=True)
     def recurrent(
         x: Var,
@@ -54,14 +39,14 @@ def _one_state(overload: str, cell: Cell) -> None:
         batch_first: bool,
     ) -> Any:
         layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
-        return _recurrent(cell, x, (first,), weights, layout)
+        return _recurrent(cell, x, (first,) if isinstance(first, Var) else first, weights, layout)
 
 
 CELLS = {"lstm": lstm_cell, "gru": gru_cell, "rnn_tanh": rnn_cell(ops.tanh), "rnn_relu": rnn_cell(ops.relu)}
 """Cells by the names of PyTorch's functions."""
 
-for _kind in ("gru", "rnn_tanh", "rnn_relu"):
-    _one_state(f"{_kind}.input", CELLS[_kind])
+for _kind, _cell in CELLS.items():
+    _register(f"{_kind}.input", _cell)
 
 
 def of_any_length(

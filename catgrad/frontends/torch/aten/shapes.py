@@ -19,10 +19,7 @@ def view(x: Var, size: list[int]) -> Var:
     return ops.reshape(x, *size)
 
 
-@aten("permute.default")
-def permute(x: Var, dims: list[int]) -> Var:
-    """Permute axes."""
-    return ops.permute(x, *dims)
+aten("permute.default")(lambda x, dims: ops.permute(x, *dims))
 
 
 @aten("squeeze.dims", "squeeze.dim")
@@ -35,7 +32,7 @@ def squeeze(x: Any, dims: Any) -> Var:
     return ops.squeeze(x, [axis for axis in axes if x.shape[axis] == 1])
 
 
-aten("squeeze.default")(lambda x: ops.squeeze(x))
+aten("squeeze.default")(ops.squeeze)
 aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 
 
@@ -55,7 +52,4 @@ def repeat(x: Any, repeats: list[int]) -> Var:
     return ops.reshape(copies, *(r * n for r, n in zip(repeats, shape, strict=True)))
 
 
-@aten("flip.default")
-def flip(x: Var, dims: list[int]) -> Var:
-    """Reverse axes."""
-    return ops.flip(x, dims) if dims and x.type.rank else x
+aten("flip.default")(lambda x, dims: ops.flip(x, dims) if dims and x.type.rank else x)

@@ -30,22 +30,10 @@ def sort(x: Var, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
     return ops.cast(values, x.dtype), places
 
 
-@aten("sort.stable")
-def stable_sort(x: Var, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """Sort along an axis; equal elements keep their order."""
-    return sort(x, dim, descending)
-
-
-@aten("argsort.default")
-def argsort(x: Var, dim: int = -1, descending: bool = False) -> Any:
-    """Return the indices that sort along an axis."""
-    return sort(x, dim, descending)[1]
-
-
-@aten("argsort.stable")
-def stable_argsort(x: Var, stable: bool, dim: int = -1, descending: bool = False) -> Any:
-    """Return the indices that sort along an axis; equal elements keep their order."""
-    return sort(x, dim, descending)[1]
+# All sorts are stable.
+aten("sort.stable")(lambda x, stable=None, dim=-1, descending=False: sort(x, dim, descending))
+aten("argsort.default")(lambda x, dim=-1, descending=False: sort(x, dim, descending)[1])
+aten("argsort.stable")(lambda x, stable, dim=-1, descending=False: sort(x, dim, descending)[1])
 
 
 def _element(x: Var, order: Any, place: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
@@ -92,16 +80,8 @@ def median_of_numbers(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any
     return _element(x, ops.argsort(x, axis), place, axis, keepdim)
 
 
-@aten("median.default")
-def median_of_all(x: Var) -> Var:
-    """Return the lower median of all elements; equal ones share the gradient."""
-    return _greatest_up_to(x, median)
-
-
-@aten("nanmedian.default")
-def median_of_all_numbers(x: Var) -> Var:
-    """Return the lower median of all elements that are not NaN; equal ones share the gradient."""
-    return _greatest_up_to(x, median_of_numbers)
+aten("median.default")(lambda x: _greatest_up_to(x, median))
+aten("nanmedian.default")(lambda x: _greatest_up_to(x, median_of_numbers))
 
 
 def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) -> Var:

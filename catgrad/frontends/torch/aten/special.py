@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log, pi
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import as_floating, of_floating
@@ -12,24 +10,17 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+of_floating({
     "digamma": ops.digamma, "erfc": ops.erfc, "erfinv": ops.erfinv, "i0": ops.bessel_i0,
     "lgamma": ops.log_gamma,
     "special_erfcx": ops.erfcx, "special_i0e": ops.bessel_i0e, "special_i1": ops.bessel_i1,
     "special_i1e": ops.bessel_i1e, "special_modified_bessel_i0": ops.bessel_i0,
     "special_modified_bessel_i1": ops.bessel_i1, "special_ndtri": ops.normal_quantile,
     "special_ndtr": lambda x: 0.5 * ops.erfc(x * -(0.5**0.5)),
-}  # fmt: skip
+})  # fmt: skip
 
 
-for _name, _function in FUNCTIONS.items():
-    of_floating(_name, _function)
-
-
-@aten("polygamma.default")
-def derivative_of_digamma(n: int, x: Var) -> Var:
-    """Polygamma function: ψ⁽ⁿ⁾(x)."""
-    return ops.polygamma(n, as_floating(x))
+aten("polygamma.default")(lambda n, x: ops.polygamma(n, as_floating(x)))
 
 
 @aten("mvlgamma.default")

@@ -10,7 +10,7 @@ from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.operands import at, axes_of, dtype_from
 from catgrad.frontends.torch.aten.reductions import greatest, least, total, with_reduced_axes
-from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.registry import Meaning, aten
 from catgrad.ops.power import root
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
@@ -58,39 +58,20 @@ def mean_and_deviation(
     return root(y), mean
 
 
-@aten("var.default", "var.dim")
-def unbiased_variance(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
-    """Variance, unbiased or of the whole population."""
-    return variance(x, *_dims(dim, unbiased), keepdim)
+def _unbiased(name: str, function: Meaning) -> None:
+    """Register a statistic, unbiased or of the whole population; without axes, `unbiased` is second."""
+
+    @aten(f"{name}.default", f"{name}.dim")
+    def statistic(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        return function(x, dim, int(unbiased), keepdim)
 
 
-@aten("std.default", "std.dim")
-def unbiased_deviation(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
-    """Standard deviation, unbiased or of the whole population."""
-    return deviation(x, *_dims(dim, unbiased), keepdim)
-
-
-@aten("var_mean.default", "var_mean.dim")
-def unbiased_variance_and_mean(
-    x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False
-) -> tuple[Any, Any]:
-    """Variance, unbiased or of the whole population, and mean."""
-    y, mean = mean_and_variance(x, *_dims(dim, unbiased), keepdim)
-    return y, mean
-
-
-@aten("std_mean.default", "std_mean.dim")
-def unbiased_deviation_and_mean(
-    x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False
-) -> tuple[Any, Any]:
-    """Standard deviation, unbiased or of the whole population, and mean."""
-    y, mean = mean_and_deviation(x, *_dims(dim, unbiased), keepdim)
-    return y, mean
-
-
-def _dims(dim: Any, unbiased: bool) -> tuple[Any, int]:
-    """Return axes and correction; without axes the second argument is `unbiased`."""
-    return (None, int(dim)) if isinstance(dim, bool) else (dim, int(unbiased))
+_unbiased("var", variance)
+_unbiased("std", deviation)
+_unbiased("var_mean", mean_and_variance)
+_unbiased("std_mean", mean_and_deviation)
 
 
 @aten("linalg_vector_norm.default")
@@ -118,22 +99,20 @@ def _power_norm(x: Var, p: float, axes: tuple[int, ...]) -> Var:
     return root(ops.sum(powers, axes), p)
 
 
-@aten("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype")
-def old_norm(x: Var, p: float | None = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Vector norm, of order 2 by default."""
-    return norm(x, 2 if p is None else p, dim, keepdim, dtype)
+aten("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype")(
+    lambda x, p=2, dim=None, keepdim=False, dtype=None: norm(x, 2 if p is None else p, dim, keepdim, dtype)
+)
 
 
-@aten("count_nonzero.default", "count_nonzero.dim_IntList")
-def count_nonzero(x: Var, dim: Any = None) -> Var:
-    """Count the elements that are not 0."""
-    return ops.sum(ops.cast(truth(x), Dtype.int64), axes_of(x, dim))
+aten("count_nonzero.default", "count_nonzero.dim_IntList")(
+    lambda x, dim=None: ops.sum(ops.cast(truth(x), Dtype.int64), axes_of(x, dim))
+)
 
 
-@aten("aminmax.default")
-def extrema(x: Var, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
-    """Minimum and maximum; equal elements share the gradient."""
-    return least(x, dim, keepdim), greatest(x, dim, keepdim)
+# Equal elements share the gradient.
+aten("aminmax.default")(
+    lambda x, dim=None, keepdim=False: (least(x, dim, keepdim), greatest(x, dim, keepdim))
+)
 
 
 @aten("nansum.default")
