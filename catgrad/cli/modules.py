@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import isclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catgrad.artifact import Artifact
 from catgrad.cli.models import find, guarded
@@ -20,6 +20,9 @@ from catgrad.programs.ports import Kind, Role
 from catgrad.targets import get_backend
 from catgrad.types import NdArrayType
 from catgrad.verification import draw_arrays
+
+if TYPE_CHECKING:
+    from catgrad.frontends.torch.training.compiled import Compilation
 
 COMBINATORS = {"Optimiser", "clipped", "frozen", "grouped"}
 """Names of `catgrad.optimisers` that are no optimisers by themselves."""
@@ -82,6 +85,26 @@ class Training:
         """The scheduler of the optimiser, or None. Raises: OptionError for an unknown name or option"""
         return _scheduler(self.scheduler, self.optimiser) if self.scheduler else None
 
+    @cached_property
+    def compilation(self) -> Compilation:
+        """The arguments of `compile_module`. Raises: OptionError for unknown names, options or types"""
+        types, loss, module = self.types, self.criterion, self.module
+        from catgrad.frontends.torch.tensors import example, example_sizes
+        from catgrad.frontends.torch.training.compiled import Compilation
+
+        sizes = example_sizes(types)
+        return Compilation(
+            module,
+            tuple(example(type, sizes) for type in types),
+            self.optimiser,
+            loss,
+            self.rate_scheduler,
+            dynamic=_dynamic(module, types),
+            train=not self.evaluation,
+            trainable=tuple(self.trainable),
+            name=self.name,
+        )
+
     def emitted(
         self,
         target: str,
@@ -94,36 +117,15 @@ class Training:
         Raises: any CatgradError, also for an error that the module raises
         """
         backend = get_backend(target).configured(**parsed(options))
-        given = self._given()
-        from catgrad.frontends.torch.training.compiled import emit_module
-
+        compilation = self.compilation
         with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
-            return emit_module(*given, backend, default, functions, **self._options())
+            return compilation.emitted(backend, default, functions)
 
     def task(self) -> Task:
         """Import the module, and compose it with the optimiser and the loss. Raises: as `emitted`"""
-        given = self._given()
-        from catgrad.frontends.torch.training.compiled import module_task
-
+        compilation = self.compilation
         with guarded(f"{self.model} must compile", "mend the module, or what it is given"):
-            return module_task(*given, **self._options())[1]
-
-    def _given(self) -> tuple[Any, Any, Any, Any]:
-        """Return the module, examples of its inputs, its optimiser and its loss."""
-        types, loss, module = self.types, self.criterion, self.module
-        from catgrad.frontends.torch.tensors import example, example_sizes
-
-        sizes = example_sizes(types)
-        return module, tuple(example(type, sizes) for type in types), self.optimiser, loss
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "scheduler": self.rate_scheduler,
-            "dynamic": _dynamic(self.module, self.types),
-            "train": not self.evaluation,
-            "trainable": tuple(self.trainable),
-            "name": self.name,
-        }
+            return compilation.task()[1]
 
     def learner(self, target: str, options: Sequence[str]) -> Any:
         """Build the emitted program, and return the learner that begins with the module's weights.
@@ -133,15 +135,7 @@ class Training:
         from catgrad.frontends.torch.training.compiled import ModuleLearner, learner_of
 
         imported, artifact = self.emitted(target, options, default=LEARNER)
-        return ModuleLearner(
-            learner_of(artifact),
-            self.module,
-            imported,
-            artifact,
-            self.optimiser,
-            self.criterion,
-            self.rate_scheduler,
-        )
+        return ModuleLearner(learner_of(artifact), self.compilation, imported, artifact)
 
     def batches(self, artifact: Artifact, count: int, classes: int) -> list[list[Any]]:
         """Draw batches: inputs from -2 to 2, targets from 0 to 1, whole numbers below `classes`."""

@@ -11,7 +11,7 @@ from catgrad import compile_module, mse, sgd
 from catgrad.errors import OptionError
 from catgrad.formats.safetensors import read
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.training.compiled import emit_module
+from catgrad.frontends.torch.training.compiled import Compilation
 from tests.targets import on
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
@@ -53,7 +53,7 @@ def test_all_targets_train_and_write_arrays_by_the_names_of_the_module(target, t
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "torch-module", "jax"])
 def test_emitted_python_has_identifiers(target):
-    _, artifact = emit_module(Named(), torch.randn(3, 4), sgd(0.1), mse, target)
+    _, artifact = Compilation(Named(), torch.randn(3, 4), sgd(0.1), mse).emitted(target)
     for name, text in artifact.files.items():
         if name.endswith(".py"):
             used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}

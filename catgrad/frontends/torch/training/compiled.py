@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +31,85 @@ BATCH = ("batch",)
 """The symbolic axes that are tried first: the leading one of all inputs."""
 
 
+@dataclass(frozen=True)
+class Compilation:
+    """A module, and how to train it: the arguments of `compile_module`."""
+
+    module: Any
+    example_inputs: Any
+    optimizer: Any
+    loss: Any
+    scheduler: Any = None
+    averaged: Any = None
+    dynamic: Dynamic | None = None
+    train: bool = True
+    trainable: str | Sequence[str] = "*"
+    targets: Any = None
+    name: str = "model"
+
+    def emitted(
+        self,
+        target: str | Backend = "numpy",
+        default: Sequence[str] = EMITTED,
+        functions: Iterable[str] | None = None,
+        **options: Any,
+    ) -> tuple[Imported, Artifact]:
+        """Import the module and emit its training step, without loading the result.
+
+        Raises: as `compile_module`
+        """
+        imported, task, state = self.task()
+        artifact = emit_by_default(default, task, target, functions, **options)
+        known = {slot.name for table in artifact.program.tables.values() for slot in table}
+        continued = {name: array for name, array in state.items() if name in known}
+        return imported, replace(artifact, values={**artifact.values, **continued}, origin=self._origin())
+
+    def task(self) -> tuple[Imported, Task, Mapping[str, Any]]:
+        """Import the module, and compose it with an optimiser and a loss; also return the optimiser's state.
+
+        Raises: as `compile_module`
+        """
+        if self.dynamic is not None:
+            return self._task(self.dynamic)
+        try:
+            return self._task(BATCH)
+        except FixedSize as error:
+            found = self._task(())
+            warnings.warn(f"the size of the batch is fixed: {error}", CatgradWarning, stacklevel=2)
+            return found
+
+    def _task(self, dynamic: Dynamic) -> tuple[Imported, Task, Mapping[str, Any]]:
+        module, x = self.module, self.example_inputs
+        inputs = x if isinstance(x, (tuple, list)) else (x,)
+        dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
+        imported = from_torch(
+            module, *inputs, name=self.name, train=self.train, dynamic=dynamic, trainable=self.trainable
+        )
+        optimiser, state = continued(self.optimizer, self.scheduler, module, imported.parameters)
+        if self.averaged is not None:
+            given = state, self.averaged, self.optimizer
+            optimiser, state = with_averages(optimiser, *given, module, imported)
+        types = target_types(imported, inputs, self.targets, of_targets)
+        function, labels = criterion(self.loss, tuple(imported.model.target.table), types)
+        task = imported.task(optimiser, function, labels)
+        if self.averaged is not None:
+            require_leads(task, state)
+        return imported, task, state
+
+    def _origin(self) -> dict[str, Any]:
+        """Record what a program was compiled from, for its manifest."""
+        import torch
+
+        kind, trainable = type(self.module), self.trainable
+        return {
+            "torch": torch.__version__,
+            "module": f"{kind.__module__}.{kind.__qualname__}",
+            "mode": "training" if self.train else "evaluation",
+            "trainable": [trainable] if isinstance(trainable, str) else list(trainable),
+            "loss": described(self.loss),
+        }
+
+
 class ModuleLearner:
     """A learner of a module, and its arrays as a state_dict of the module.
 
@@ -40,19 +118,13 @@ class ModuleLearner:
     """
 
     def __init__(
-        self,
-        learner: Any,
-        module: Any,
-        imported: Imported,
-        artifact: Artifact,
-        optimizer: Any,
-        criterion: Any,
-        scheduler: Any = None,
-        averaged: Any = None,
+        self, learner: Any, compilation: Compilation, imported: Imported, artifact: Artifact
     ) -> None:
         # Not through __setattr__, which sets the tables of the learner.
-        vars(self).update(learner=learner, module=module, imported=imported, artifact=artifact)
-        vars(self).update(optimizer=optimizer, criterion=criterion, scheduler=scheduler, averaged=averaged)
+        given = compilation
+        vars(self).update(learner=learner, compilation=given, imported=imported, artifact=artifact)
+        vars(self).update(module=given.module, optimizer=given.optimizer, criterion=given.loss)
+        vars(self).update(scheduler=given.scheduler, averaged=given.averaged)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["learner"], name)
@@ -67,16 +139,7 @@ class ModuleLearner:
         return self.learner.__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: Any) -> ModuleLearner:
-        return ModuleLearner(
-            deepcopy(self.learner, memo),
-            self.module,
-            self.imported,
-            self.artifact,
-            self.optimizer,
-            self.criterion,
-            self.scheduler,
-            self.averaged,
-        )
+        return ModuleLearner(deepcopy(self.learner, memo), self.compilation, self.imported, self.artifact)
 
     def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
         """Train on these batches by PyTorch and by this learner, and compare them: `catgrad.verify`.
@@ -143,13 +206,11 @@ def compile_module(
     Raises: as `from_torch` and `emit`; OptionError for an optimizer, a scheduler or a loss that has no
             counterpart, or for a target without learners
     """
-    imported, artifact = emit_module(
-        module, example_inputs, optimizer, loss, target, LEARNER, functions, scheduler=scheduler,
-        averaged=averaged, dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
-        **options,
-    )  # fmt: skip
-    learner = learner_of(artifact, seed)
-    return ModuleLearner(learner, module, imported, artifact, optimizer, loss, scheduler, averaged)
+    compilation = Compilation(
+        module, example_inputs, optimizer, loss, scheduler, averaged, dynamic, train, trainable, targets, name
+    )
+    imported, artifact = compilation.emitted(target, LEARNER, functions, **options)
+    return ModuleLearner(learner_of(artifact, seed), compilation, imported, artifact)
 
 
 def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
@@ -162,110 +223,6 @@ def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
             "choose for example numpy or c, or write the sources by catgrad compile",
         )
     return cast(Learner, compiled.learner(seed))
-
-
-def emit_module(
-    module: Any,
-    example_inputs: Any,
-    optimizer: Any,
-    loss: Any,
-    target: str | Backend = "numpy",
-    default: Sequence[str] = EMITTED,
-    functions: Iterable[str] | None = None,
-    *,
-    scheduler: Any = None,
-    averaged: Any = None,
-    dynamic: Dynamic | None = None,
-    train: bool = True,
-    trainable: str | Sequence[str] = "*",
-    targets: Any = None,
-    name: str = "model",
-    **options: Any,
-) -> tuple[Imported, Artifact]:
-    """Import a module and emit its training step, as `compile_module` does, without loading the result.
-
-    Raises: as `compile_module`
-    """
-    imported, task, state = module_task(
-        module, example_inputs, optimizer, loss, scheduler=scheduler, averaged=averaged,
-        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
-    )  # fmt: skip
-    artifact = emit_by_default(default, task, target, functions, **options)
-    known = {slot.name for table in artifact.program.tables.values() for slot in table}
-    continued = {name: array for name, array in state.items() if name in known}
-    origin = _origin(module, loss, train, trainable)
-    return imported, replace(artifact, values={**artifact.values, **continued}, origin=origin)
-
-
-def module_task(
-    module: Any,
-    example_inputs: Any,
-    optimizer: Any,
-    loss: Any,
-    *,
-    scheduler: Any = None,
-    averaged: Any = None,
-    dynamic: Dynamic | None = None,
-    train: bool = True,
-    trainable: str | Sequence[str] = "*",
-    targets: Any = None,
-    name: str = "model",
-) -> tuple[Imported, Task, Mapping[str, Any]]:
-    """Import a module, and compose it with an optimiser and a loss; also return the optimiser's state.
-
-    Raises: as `compile_module`
-    """
-    task = partial(
-        _task, module, example_inputs, optimizer, loss, scheduler, averaged, train, trainable, targets, name
-    )
-    if dynamic is not None:
-        return task(dynamic)
-    try:
-        return task(BATCH)
-    except FixedSize as error:
-        found = task(())
-        warnings.warn(f"the size of the batch is fixed: {error}", CatgradWarning, stacklevel=2)
-        return found
-
-
-def _task(
-    module: Any,
-    example_inputs: Any,
-    optimizer: Any,
-    loss: Any,
-    scheduler: Any,
-    averaged: Any,
-    train: bool,
-    trainable: str | Sequence[str],
-    targets: Any,
-    name: str,
-    dynamic: Dynamic,
-) -> tuple[Imported, Task, Mapping[str, Any]]:
-    inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-    dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
-    imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
-    optimiser, state = continued(optimizer, scheduler, module, imported.parameters)
-    if averaged is not None:
-        optimiser, state = with_averages(optimiser, state, averaged, optimizer, module, imported)
-    types = target_types(imported, inputs, targets, of_targets)
-    function, labels = criterion(loss, tuple(imported.model.target.table), types)
-    task = imported.task(optimiser, function, labels)
-    if averaged is not None:
-        require_leads(task, state)
-    return imported, task, state
-
-
-def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str]) -> dict[str, Any]:
-    """Record what a program was compiled from, for its manifest."""
-    import torch
-
-    return {
-        "torch": torch.__version__,
-        "module": f"{type(module).__module__}.{type(module).__qualname__}",
-        "mode": "training" if train else "evaluation",
-        "trainable": [trainable] if isinstance(trainable, str) else list(trainable),
-        "loss": described(loss),
-    }
 
 
 def _like(torch: Any, value: Any, tensor: Any) -> Any:
