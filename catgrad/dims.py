@@ -41,7 +41,7 @@ class Dim:
 
     def _set(self, terms: Mapping[Monomial, int]) -> None:
         # Highest degree first, then by name: the order in which a person writes a polynomial.
-        self.terms = tuple(sorted(terms.items(), key=_rank))
+        self.terms = tuple(sorted(terms.items(), key=lambda term: (-len(term[0]), term[0])))
         self._hash = hash(self.terms)
 
     def __reduce__(self) -> tuple[Callable[..., Size], tuple[dict[Monomial, int]]]:
@@ -246,10 +246,6 @@ def _term_text(monomial: Monomial, coefficient: int) -> str:
     powers = [(name, len(list(run))) for name, run in groupby(monomial)]
     factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]
     return "*".join(factors if coefficient == 1 and factors else [str(coefficient), *factors])
-
-
-def _rank(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
-    return (-len(term[0]), term[0])
 
 
 def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:

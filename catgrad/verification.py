@@ -15,7 +15,7 @@ import numpy as np
 from catgrad.artifact import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
-from catgrad.programs.ports import Port, Role
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program, dtypes, evaluate
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
@@ -203,7 +203,8 @@ def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayTy
 def _compared(
     artifact: Artifact, compiled: Any, function: Function, arrays: Sequence[Array], reference: Sequence[Array]
 ) -> list[Comparison]:
-    names = [_name(function, port, k) for k, port in enumerate(function.outputs)]
+    ports = enumerate(zip(function.outputs, function.results, strict=True))
+    names = [port.label or function.names.get(value, f"result {k}") for k, (port, value) in ports]
     tolerances = _tolerances(artifact.backend.tolerance, function)
     # Only NumPy accepts ml_dtypes' bfloat16; all targets accept float32 in its place.
     inputs = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
@@ -234,10 +235,6 @@ def _tolerances(allowed: Mapping[str, float], function: Function) -> list[float]
         max(allowed.get(dtype.value, 0.0) for dtype in (kind, *(narrow if kind.is_floating else ())))
         for kind in kinds
     ]
-
-
-def _name(function: Function, port: Port, place: int) -> str:
-    return port.label or function.names.get(function.results[place], f"result {place}")
 
 
 def _comparison(function: str, name: str, found: Array, reference: Array, tolerance: float) -> Comparison:

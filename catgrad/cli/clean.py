@@ -31,15 +31,11 @@ def clean(
     rows: list[Sequence[Cell]] = []
     for name, contents in CACHES.items():
         folder = user_cache() / name
-        rows.append([str(folder), contents, _bytes(folder) // 10**6])
+        size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+        rows.append([str(folder), contents, size // 10**6])
         if not dry:
             _remove(folder)
     show(["folder", "contents", "MB"], rows)
-
-
-def _bytes(folder: Path) -> int:
-    """Return the bytes of the files in a folder, 0 if there is none."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def _remove(folder: Path) -> None:

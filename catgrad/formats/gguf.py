@@ -210,12 +210,9 @@ def _parsed(path: str | Path, view: Callable[[Any], T]) -> T:
         raise ArtifactError(
             "the file of weights must be readable", f"{path} is not: {reason(error)}", "check the path"
         ) from None
-    with translated(lambda error: _malformed(path, error)):
+    must, do = f"{path} must be a GGUF file", "check that it is complete"
+    with translated(lambda error: ArtifactError(must, brief(error), do)):
         reader = Reader(path)
         if reader.endianess is not GGUFEndian.LITTLE:
             raise ValueError("it is big-endian")
         return view(reader)
-
-
-def _malformed(path: str | Path, error: Exception) -> ArtifactError:
-    return ArtifactError(f"{path} must be a GGUF file", brief(error), "check that it is complete")

@@ -137,7 +137,8 @@ def _negative_likelihood(
     dtype = log_p.dtype
     log_p = ops.cast(log_p, dtype.wide)  # float16 cannot represent the number of labels in a batch
     zero, last = zeros_like(log_p), log_p.type.rank - 1
-    weights = _ones(log_p) if weight is None else _as_array(weight, log_p)
+    ones = Constant(log_p.type.with_shape(log_p.shape[-1:]), 1)
+    weights = ones() if weight is None else _as_array(weight, log_p)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
     hit = broadcast(labels, log_p.shape, (last,)) == classes
     ignored = part("ignored", labels == ignore_index)
@@ -165,10 +166,6 @@ def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Var:
             "give a number for each",
         )
     return array
-
-
-def _ones(log_p: Any) -> Var:
-    return Constant(log_p.type.with_shape(log_p.shape[-1:]), 1)()
 
 
 def _array(numbers: Sequence[float], like: Any) -> Any:

@@ -169,7 +169,7 @@ class Sprite:
             for name, elements in self.literals.items():
                 if elements == tuple(map(as_item, array.elements)):
                     return name
-        name = self._fresh(preferred)
+        name = first_free(preferred, {*self.lists, *self.literals, *self.variables, *self.local_names})
         if array.space is Space.LITERAL:
             self.literals[name] = tuple(map(as_item, array.elements))
         elif array.order:
@@ -190,9 +190,6 @@ class Sprite:
         self.definitions.append(Definition(name, lines))
         self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.persistent.values())
         return name
-
-    def _fresh(self, preferred: str) -> str:
-        return first_free(preferred, {*self.lists, *self.literals, *self.variables, *self.local_names})
 
 
 class _Function:

@@ -53,10 +53,11 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Routine]) -
         int(s.type.shape[-2]) for s in program.tables.get(Role.BUFFER, ()) if s.name.endswith(".keys")
     ]
     scores = entry.outputs
+    sizes = " and ".join(f"{value.size} numbers" for value in entry.takes)
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
             "a model that generates text must take one token at a time, and have attention with memory",
-            f"{program.name} takes {_sizes(entry)} and has {len(memories)} memories",
+            f"{program.name} takes {sizes or 'nothing'} and has {len(memories)} memories",
             "build it with the option `memory` of layers.attention",
         )
     if streams(program):
@@ -85,7 +86,3 @@ def _check_options(backend: Backend) -> None:
             raise OptionError(
                 f"a sprite that generates text must have no {name}", "it has", f"leave out {name}"
             )
-
-
-def _sizes(entry: Routine) -> str:
-    return " and ".join(f"{value.size} numbers" for value in entry.takes) or "nothing"

@@ -49,10 +49,6 @@ def _equal(x: Array, y: Array) -> Array:
     return result
 
 
-def _quotient(x: Array, y: Array) -> Array:
-    return _objects(np.frompyfunc(exact_quotient, 2, 1)(x, y))
-
-
 def _objects(value: Any) -> Array:
     """Return elements as a constant: of int64, unless one is symbolic."""
     array = np.asarray(value, object)
@@ -60,18 +56,13 @@ def _objects(value: Any) -> Array:
     return array.astype(np.int64) if is_known else array
 
 
-def _unsqueeze(x: Array, axes: Array) -> Array:
-    return np.expand_dims(x, tuple(int(a) for a in axes))
-
-
-def _squeeze(x: Array, axes: Any = None) -> Array:
-    return np.squeeze(x, None if axes is None else tuple(int(a) for a in axes))
-
-
 FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "Add": lambda x, y: x + y, "Sub": lambda x, y: x - y, "Mul": lambda x, y: x * y, "Div": _quotient,
-    "Neg": lambda x: -x, "Identity": lambda x: x, "Equal": _equal, "Slice": _slice, "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze, "Gather": lambda x, index, *, axis=0: np.take(x, index, axis),
+    "Add": lambda x, y: x + y, "Sub": lambda x, y: x - y, "Mul": lambda x, y: x * y,
+    "Div": lambda x, y: _objects(np.frompyfunc(exact_quotient, 2, 1)(x, y)),
+    "Neg": lambda x: -x, "Identity": lambda x: x, "Equal": _equal, "Slice": _slice,
+    "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(map(int, axes))),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(map(int, axes))),
+    "Gather": lambda x, index, *, axis=0: np.take(x, index, axis),
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Reshape": lambda x, shape, **_: np.reshape(x, [int(n) for n in shape]),
     "Where": lambda condition, x, y: np.where(condition, x, y),

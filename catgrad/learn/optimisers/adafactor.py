@@ -14,7 +14,7 @@ from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, op
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
 from catgrad.terms.var import Var
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype
 
 
 @with_settings
@@ -66,16 +66,10 @@ def adafactor(
 
 def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:
     """Return an optimiser that keeps, of parameters with more than one axis, means over the last two."""
-    matrices = replace(vectors, state=(StateArray(rows, type=_column), StateArray(columns, type=_row)))
+    column = StateArray(rows, type=lambda p: p.with_shape((*p.shape[:-1], 1)))
+    row = StateArray(columns, type=lambda p: p.with_shape((*p.shape[:-2], 1, p.shape[-1])))
+    matrices = replace(vectors, state=(column, row))
     return replace(vectors, choose=lambda parameter: matrices if parameter.type.rank > 1 else vectors)
-
-
-def _column(type: NdArrayType) -> NdArrayType:
-    return type.with_shape((*type.shape[:-1], 1))
-
-
-def _row(type: NdArrayType) -> NdArrayType:
-    return type.with_shape((*type.shape[:-2], 1, type.shape[-1]))
 
 
 def means_of(squares: Any) -> tuple[Any, ...]:

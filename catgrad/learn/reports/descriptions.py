@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catgrad.dims import Size
 from catgrad.tables import Table, spelled
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def described(task: Task) -> Table:
     """Describe a task: its model, its arrays, its optimiser with settings other than 0, and its loss."""
     settings = ", ".join(
-        f"{name}={_spelled(value)}" for name, value in task.optimiser.settings.items() if value
+        f"{name}={getattr(value, 'name', value)}" for name, value in task.optimiser.settings.items() if value
     )
     loss = getattr(task.loss, "__name__", None) or repr(task.loss)
     labels = [] if task.labels is None else [("labels", product_of(task.labels))]
@@ -36,11 +36,6 @@ def described(task: Task) -> Table:
         ("loss", loss),
     ]
     return Table(("task", task.name), rows, texts=2)
-
-
-def _spelled(setting: Any) -> str:
-    """Format a setting; a schedule by its name."""
-    return str(getattr(setting, "name", setting))
 
 
 def product_of(types: Iterable[NdArrayType]) -> str:

@@ -26,18 +26,13 @@ def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, 
     return tuple(one[k] for k in range(parts - 1) for one in results)
 
 
-def _decayed(rate: Any, step: Any, decay_factor: float) -> Var:
-    """R / (1 + T · decay_factor), where T counts updates from 0."""
-    return ops.reshape(rate) / (1 + ops.cast(ops.reshape(step), rate.dtype) * decay_factor)
-
-
 @onnx("Adagrad", since=1, domain=TRAINING)
 def adagrad(
     rate: Any, step: Any, *arrays: Any, decay_factor: float = 0.0, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Adagrad: h ← h + g², x ← x - r g / (√h + ε)."""
-    r = _decayed(rate, step, decay_factor)
+    """Adagrad: h ← h + g², x ← x - r g / (√h + ε), r = R / (1 + T · decay_factor)."""
+    r = ops.reshape(rate) / (1 + ops.cast(ops.reshape(step), rate.dtype) * decay_factor)
 
     def update(x: Var, g: Any, h: Any) -> tuple[Any, ...]:
         g = g + norm_coefficient * x

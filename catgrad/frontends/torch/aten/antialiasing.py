@@ -15,11 +15,6 @@ Filter = Callable[[Any], Any]
 """Weights of elements by their distances, in units of the filter's width."""
 
 
-def _triangle(d: Any) -> Var:
-    """Return the weights of linear interpolation: 1 - |d|, and 0 beyond."""
-    return ops.relu(1 - d)
-
-
 def _cubic(d: Any, a: float = -0.5) -> Var:
     """Return the weights of cubic convolution, which has a = -1/2 here and -3/4 without antialiasing."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
@@ -54,5 +49,5 @@ def _register(name: str, weigh: Filter) -> None:
         return x
 
 
-_register("bilinear", _triangle)
+_register("bilinear", lambda d: ops.relu(1 - d))
 _register("bicubic", _cubic)

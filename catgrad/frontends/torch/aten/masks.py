@@ -59,17 +59,14 @@ def take(x: Any, index: Any) -> Any:
 def as_strided(x: Any, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
     """Read the elements of x, row by row, at regular distances along each axis."""
     flat, start = ops.reshape(x, -1), storage_offset or 0
-    if tuple(stride) == _row_major(size) and start == 0 and prod(size) == prod(x.shape):
+    row_major = tuple(prod(size[axis + 1 :]) for axis in range(len(size)))
+    if tuple(stride) == row_major and start == 0 and prod(size) == prod(x.shape):
         return ops.reshape(flat, *size)
     place = Constant(NdArrayType(tuple(size), Dtype.int64), start)()
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         others = [k for k in range(len(size)) if k != axis]
         place = place + ops.broadcast(ops.iota(count) * step, tuple(size), others)
     return ops.gather(flat, place)
-
-
-def _row_major(size: list[int]) -> tuple[int, ...]:
-    return tuple(prod(size[axis + 1 :]) for axis in range(len(size)))
 
 
 @aten("embedding_dense_backward.default")

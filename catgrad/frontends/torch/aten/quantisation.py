@@ -22,14 +22,10 @@ def per_channel(x: Var, scale: Any, zero_point: Any, axis: int, quant_min: int, 
     return ops.fake_quantise(x, scale, zero_point, axis, quant_min, quant_max)
 
 
-def _results(x: Any, *options: Any) -> tuple[Any, Any]:
-    """Return the quantised array, and the mask of what is inside, without values."""
-    return x.new_empty(x.shape), x.new_empty(x.shape).bool()
-
-
 register(
     "aten.fake_quantize_per_tensor_affine_cachemask.default",
     "aten.fake_quantize_per_channel_affine_cachemask.default",
     "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default",
-    shapes=_results,
+    # The quantised array, and the mask of what is inside.
+    shapes=lambda x, *options: (x.new_empty(x.shape), x.new_empty(x.shape).bool()),
 )

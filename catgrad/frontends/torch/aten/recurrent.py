@@ -93,7 +93,9 @@ def _recurrent(
         rows = []
         for backwards in range(directions):
             k = len(last)
-            begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
+            begin = tuple(
+                ops.reshape(ops.slice(s, (k, 0, 0), (1, *s.shape[1:])), *s.shape[1:]) for s in first
+            )
             own = weights[k * count : (k + 1) * count]
             end, hs = _one_direction(cell, x, begin, own, bool(backwards), masks)
             last.append(end)
@@ -114,7 +116,3 @@ def _one_direction(
         return until_end(cell(gates, lambda h: linear(h, u, a), state), state, *exists)
 
     return ops.scan(iteration, begin, (linear(x, w, b), *masks), backwards=backwards)
-
-
-def _part(states: Any, k: int) -> Var:
-    return ops.slice(states, (k, 0, 0), (1, *states.shape[1:]))

@@ -16,17 +16,13 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
-def _as_numbers(x: Var) -> Var:
-    """Cast booleans to whole numbers, which have an order."""
-    return ops.cast(x, Dtype.int32) if x.dtype is Dtype.bool else x
-
-
 @aten("sort.default")
 def sort(x: Var, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
     """Sort along an axis; return the elements and their indices. A NaN counts as greatest."""
     if not x.type.rank:
         return x, Constant(NdArrayType((), Dtype.int64), 0)()
-    values, places = ops.sort(_as_numbers(x), dim, descending)
+    numbers = ops.cast(x, Dtype.int32) if x.dtype is Dtype.bool else x
+    values, places = ops.sort(numbers, dim, descending)
     return ops.cast(values, x.dtype), places
 
 

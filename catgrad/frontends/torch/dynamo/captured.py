@@ -138,11 +138,10 @@ class _Import:
                 self.outputs.append([len(outputs)] if isinstance(result, Var) else result)
                 outputs += [result] if isinstance(result, Var) else []
         self.outputs = [[k + len(new) for k in y] if isinstance(y, list) else y for y in self.outputs]
-        return self._required([*new, *outputs])
-
-    def _required(self, results: list[Any]) -> list[Any]:
-        """Require what the graph assumes of symbolic sizes, at the first result."""
-        return [*Assume(1, self.assumed).apply(results[0]), *results[1:]] if self.assumed else results
+        results = [*new, *outputs]
+        if self.assumed:  # which is required of symbolic sizes, at the first result
+            results[:1] = Assume(1, self.assumed).apply(results[0])
+        return results
 
     def _held(self, spec: Any) -> Any:
         """Return a constant tensor of the graph."""

@@ -117,13 +117,8 @@ def replacements() -> Iterator[tuple[Any, str, Any]]:
     functions, base = Functions(), torch.nn.RNNBase
     yield torch.nn.utils.rnn, "_VF", functions
     yield torch.nn.modules.rnn, "_VF", functions
-    yield torch.nn.utils.rnn, "invert_permutation", _inverse
+    yield torch.nn.utils.rnn, "invert_permutation", lambda order: None if order is None else order.argsort()
     yield base, "get_expected_hidden_size", _with_padded(base.get_expected_hidden_size)
-
-
-def _inverse(permutation: Any) -> Any:
-    """Return the inverse of a permutation, if there is one, by sorting: a scatter needs the length."""
-    return None if permutation is None else permutation.argsort()
 
 
 def _recurrent(kind: str) -> Any:

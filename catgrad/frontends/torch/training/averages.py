@@ -100,10 +100,6 @@ def _decay(function: Any) -> float | None:
     )
 
 
-def _of_version_2(averaged: Any, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
-    return averaged.decay, NEVER
-
-
 def _of_version_3(averaged: Any, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
     """Return decay and begin of `ModelEmaV3`, whose updates are numbered by its caller, from 1."""
     first, is_timed = averaged.update_after_step, averaged.use_warmup or averaged.update_after_step > 0
@@ -127,7 +123,7 @@ def _of_version_3(averaged: Any, step: int, is_apart: bool, is_counted: bool) ->
 
 CLASSES: dict[str, Callable[[Any, int, bool, bool], tuple[Momentum, int]]] = {
     f"{SWA_UTILS}.AveragedModel": _of_swa_utils,
-    "timm.utils.model_ema.ModelEmaV2": _of_version_2,
+    "timm.utils.model_ema.ModelEmaV2": lambda averaged, *_: (averaged.decay, NEVER),
     "timm.utils.model_ema.ModelEmaV3": _of_version_3,
 }
 """Functions that return decay and begin of `ema`, by the path of a class.

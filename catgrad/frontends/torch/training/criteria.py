@@ -57,7 +57,10 @@ def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
     types = (*outputs, *labels)
     sizes = example_sizes(types)
     examples = [example(type, sizes) for type in types]
-    dynamic = {f"arrays_{k}": [_symbolic(size) for size in type.shape] for k, type in enumerate(types)}
+    dynamic = {
+        f"arrays_{k}": [size if isinstance(size, Dim) else None for size in type.shape]
+        for k, type in enumerate(types)
+    }
     trained = {name: name for name, p in wrapped.named_parameters() if p.requires_grad}
     importer = Importer(Export(wrapped, examples, True, dynamic), trained)
     model = importer.model()
@@ -155,7 +158,3 @@ def _of_classes(outputs: Types, axis: int) -> Types:
         NdArrayType((*y.shape[:place], *y.shape[place + 1 :]), Dtype.int64)
         for y, place in zip(outputs, places, strict=True)
     )
-
-
-def _symbolic(size: Any) -> Dim | None:
-    return size if isinstance(size, Dim) else None

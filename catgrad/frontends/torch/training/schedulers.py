@@ -74,10 +74,6 @@ def _sequential(scheduler: Any, base: float, group: int) -> Schedule:
     return Schedule("sequential", at)
 
 
-def _chained(scheduler: Any, base: float, group: int) -> Schedule:
-    return _product(scheduler._schedulers, group)
-
-
 FORMULAS: dict[str, Formula] = {
     "StepLR": lambda s, base, _: schedules.step_decay(base, s.step_size, s.gamma),
     "MultiStepLR": lambda s, base, _: schedules.multi_step_decay(
@@ -95,7 +91,7 @@ FORMULAS: dict[str, Formula] = {
     "OneCycleLR": cycles.one_cycle_rate,
     "LambdaLR": _of_function,
     "SequentialLR": _sequential,
-    "ChainedScheduler": _chained,
+    "ChainedScheduler": lambda s, base, group: _product(s._schedulers, group),
 }
 """Schedulers by their class in torch.optim.lr_scheduler."""
 

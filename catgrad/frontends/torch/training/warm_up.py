@@ -29,10 +29,6 @@ def _number(value: float) -> Any:
     return Constant(NdArrayType((), Dtype.float64), value)()
 
 
-def _constant() -> Factor:
-    return lambda t: _number(1.0)
-
-
 def _warmed(steps: float, after: Factor) -> Factor:
     """Return a line from 0 to 1 over the first steps, and another factor after them."""
 
@@ -41,10 +37,6 @@ def _warmed(steps: float, after: Factor) -> Factor:
         return ops.select(t < steps, t / max(1.0, steps), later) if steps else later
 
     return at
-
-
-def _then_constant(num_warmup_steps: float) -> Factor:
-    return _warmed(num_warmup_steps, lambda t: _number(1.0))
 
 
 def _then_linear(num_warmup_steps: float, num_training_steps: float) -> Factor:
@@ -112,8 +104,10 @@ def _above_zero(factor: Any) -> Any:
 
 
 WARM_UPS: Mapping[str, Callable[..., Factor]] = {
-    "_get_constant_lambda": _constant,
-    "_get_constant_schedule_with_warmup_lr_lambda": _then_constant,
+    "_get_constant_lambda": lambda: lambda t: _number(1.0),
+    "_get_constant_schedule_with_warmup_lr_lambda": lambda num_warmup_steps: _warmed(
+        num_warmup_steps, lambda t: _number(1.0)
+    ),
     "_get_linear_schedule_with_warmup_lr_lambda": _then_linear,
     "_get_cosine_schedule_with_warmup_lr_lambda": _then_cosine,
     "_get_cosine_with_hard_restarts_schedule_with_warmup_lr_lambda": _then_cosine_with_restarts,
