@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catgrad.backends.cuda.machine import MACHINE
+from catgrad.backends.cuda import functions
+from catgrad.backends.cuda.machine import GPU, MACHINE
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import exchanged
@@ -19,8 +20,8 @@ from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Barrier, Item, Loop
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.machine import GpuCosts, Machine
 from catgrad.loops.passes import gpu
-from catgrad.loops.passes.gpu.grids.fuse_rows import row_fusion
 from catgrad.loops.passes.gpu.products.call_library import call_library
 from catgrad.loops.reference import Interpreter
 from catgrad.programs.program import bind_symbols
@@ -31,46 +32,62 @@ LIMITS = {
     "products.library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products.roles": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "sums.row_reuse": {"MIN_ROW": 2},
-    "sums.scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2, "TEAMS": 4},
-    "products.split_products": {"WORTH": 1, "MIN_TERMS": 2, "SHORT_GRAIN": 2},
+    "sums.scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2, "TEAMS": 1},
+    "products.split_products": {"MIN_TERMS": 2, "SHORT_GRAIN": 2},
     "grids.spaces": {"MAX_PRIVATE_BYTES": 64},
-    "sums.split_sums": {
-        "ENOUGH_THREADS": 256, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2,
-    },
-    "grids.threads": {
-        "MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINE_ITERATIONS": 0, "MIN_ELEMENTS": 8,
-        "MIN_SUMS": 8,
-    },
-    "products.tilings": {"MULTIPROCESSORS": 8, "LAUNCH": 0, "ADDITION": 0},
+    "sums.split_sums": {"TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2},
+    "grids.threads": {"MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MIN_ELEMENTS": 8, "MIN_SUMS": 8},
     "grids.transposes": {"TILE": 2, "MIN_SIDE": 2, "MIN_TRANSPOSED": 8},
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 
 FEW_ROWS = {
     "sums.columns_of_rows": {"MIN_PARTS": 8},
-    "sums.split_sums": {"ENOUGH_THREADS": 2**10, "MIN_SPLIT_TERMS": 16, "MIN_TERMS": 4},
+    "sums.split_sums": {"MIN_SPLIT_TERMS": 16, "MIN_TERMS": 4},
 }
 """Limits with which columns of a few rows are summed as those of thousands."""
 
-SMALL = replace(
-    MACHINE,
-    passes=tuple(row_fusion(2, 8) if each.__name__ == "fuse_rows" else each for each in MACHINE.passes),
-)
+FEW_THREADS = GpuCosts(busy_threads=2**10)
+"""Costs with which columns of a few rows are summed as those of thousands."""
+
+LOW = GpuCosts(
+    multiprocessors=4, launch_cycles=0, addition_cycles=0, split_gain=1, combine_iterations=0,
+    busy_threads=256, busy_rows=8,
+)  # fmt: skip
+"""Costs with which small programs have kernels of all kinds."""
+
+COSTS = {"default": GPU.costs, "rows": FEW_THREADS}
+
+
+def with_costs(costs: GpuCosts) -> Machine:
+    """Return the machine with other costs."""
+    return replace(MACHINE, gpu=replace(GPU, costs=costs))
+
+
+SMALL = with_costs(replace(LOW, busy_teams=2, lone_launch_iterations=8))
 """A machine that fuses small programs as the other one fuses large ones."""
 
 LIBRARY = replace(SMALL, passes=(call_library, *SMALL.passes))
 """A machine with a library of matrix products."""
 
-MACHINES = {"default": MACHINE, "rows": MACHINE, "small": SMALL, "library": LIBRARY}
+MACHINES = {"default": MACHINE, "rows": with_costs(FEW_THREADS), "small": SMALL, "library": LIBRARY}
 
 
 @contextmanager
 def limits(machine: str) -> Iterator[None]:
-    """Lower the limits of schedules, except for the default machine."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Lower the limits of schedules, and the costs of the target cuda, except for the default machine."""
+    with pytest.MonkeyPatch.context() as patch, costs(COSTS.get(machine, LOW)):
         for module, lower in {"default": {}, "rows": FEW_ROWS}.get(machine, LIMITS).items():
             for name, value in lower.items():
                 patch.setattr(import_module(f"{gpu.__name__}.{module}"), name, value)
+        yield
+
+
+@contextmanager
+def costs(changed: GpuCosts) -> Iterator[None]:
+    """Emit for a GPU with other costs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functions, "GPU", replace(GPU, costs=changed))
         yield
 
 

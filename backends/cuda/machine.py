@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.machine import Gpu, Machine
+from catgrad.loops.machine import LARGE_BLOCK, Gpu, GpuCosts, Machine
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 
@@ -38,7 +38,13 @@ MACHINE = Machine(
 ONE_BLOCK = replace(
     MACHINE,
     passes=ONE_BLOCK_PASSES,
-    gpu=replace(GPU, tiles_attention=False, warpgroups=False, shared_bytes=ONE_BLOCK_SHARED_BYTES),
+    gpu=replace(
+        GPU,
+        tiles_attention=False,
+        warpgroups=False,
+        shared_bytes=ONE_BLOCK_SHARED_BYTES,
+        costs=GpuCosts(busy_teams=LARGE_BLOCK, lone_launch_iterations=0),
+    ),
     passes_rows=False,
 )
 """A single block, which runs a small function repeatedly."""

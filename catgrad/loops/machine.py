@@ -57,6 +57,62 @@ class Vectors:
 
 
 @dataclass(frozen=True)
+class GpuCosts:
+    """Cost model of a GPU: the numbers of an H200, rounded.
+
+    Another GPU computes the same sums in the same order.
+    """
+
+    multiprocessors: int = 132
+    """Multiprocessors, among which blocks are distributed."""
+
+    multiplications: int = 128
+    """Multiplications of a multiprocessor in a cycle."""
+
+    tensor_multiplications: int = 1024
+    """Multiplications of its tensor cores in a cycle."""
+
+    loaded_bytes: int = 64
+    """Bytes that a multiprocessor loads in a cycle."""
+
+    term_cycles: int = 12
+    """Cycles of a term of a product for shared memory and barriers."""
+
+    launch_cycles: int = 2000
+    """Cycles of a launch."""
+
+    addition_cycles: int = 150
+    """Cycles in which a thread loads a partial sum and adds it: several loads are under way at once."""
+
+    memory_bytes: int = 2048
+    """Bytes of memory that all multiprocessors write or read in a cycle."""
+
+    split_gain: float = 4 / 5
+    """Factor of the time of a sum that is worth the memory for partial sums."""
+
+    masked_part: float = 9 / 8
+    """Factor of the time of partial sums of which the last is shorter."""
+
+    combine_iterations: int = 32
+    """Iterations of a thread that take as long as to combine the results of a team."""
+
+    barrier_iterations: int = 16
+    """Iterations of a thread that take as long as to wait for all of a block."""
+
+    busy_threads: int = 2**17
+    """Threads that keep a GPU busy with sums."""
+
+    busy_rows: int = 2**12
+    """Rows that occupy a GPU with one thread each."""
+
+    busy_teams: int = 64
+    """Iterations of shared loops that are worth a team of threads each."""
+
+    lone_launch_iterations: int = 2**13
+    """Iterations of nests that are faster as one launch than as several."""
+
+
+@dataclass(frozen=True)
 class Gpu:
     """A GPU, with its limits and units."""
 
@@ -86,6 +142,9 @@ class Gpu:
 
     row_registers: int = 0
     """Elements of the rows of its team that a thread keeps, at most."""
+
+    costs: GpuCosts = GpuCosts()
+    """Cost model by which schedules choose."""
 
 
 @dataclass(frozen=True)

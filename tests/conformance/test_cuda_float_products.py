@@ -14,8 +14,9 @@ from catgrad.backends.cuda.tools import simulating
 from benchmarks.cuda.accuracy import TERMS, errors, numpy_errors
 from catgrad import Dtype, Functions, NdArrayType, build, ops
 from catgrad.errors import ToolError
-from catgrad.loops.passes.gpu.products import tilings
+from catgrad.loops.machine import GpuCosts
 from tests.conformance.test_cuda_products import CASES, ORDERS, emitted, found, loaded
+from tests.gpu import costs
 from tests.targets import cannot, emit
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
@@ -114,8 +115,7 @@ FAULTS = {
 def alone():
     """Emit a product of 128 rows and columns, and of six slices, by warp groups."""
     types = [NdArrayType((128, 192)), NdArrayType((192, 128))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", 1)
+    with costs(GpuCosts(multiprocessors=1)):
         return emit(Functions({"y": build(ops.matmul, types)}, "products"), "cuda", math="bf16x6")
 
 
@@ -154,18 +154,16 @@ def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault):
 @NEEDS_NVDISASM
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("math", BITS)
-@pytest.mark.parametrize("overhead", [tilings.OVERHEAD, 100])
-def test_kernels_multiply_parts_on_tensor_cores_without_spills(
-    math, architecture, overhead, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(tilings, "OVERHEAD", overhead)
+@pytest.mark.parametrize("overhead", [GpuCosts().term_cycles, 100])
+def test_kernels_multiply_parts_on_tensor_cores_without_spills(math, architecture, overhead, tmp_path):
     types = [NdArrayType(shape) for shape in ((2048, 256), (256, 1024), (2048, 1024))]
     terms = {
         "y": build(ops.matmul, types[:2]),
         "dx": build(lambda w, dy: dy @ ops.transpose(w), types[1:]),
         "dw": build(lambda x, dy: ops.transpose(x) @ dy, types[::2]),
     }
-    emit(Functions(terms, "products"), "cuda", math=math).write(tmp_path)
+    with costs(GpuCosts(term_cycles=overhead)):
+        emit(Functions(terms, "products"), "cuda", math=math).write(tmp_path)
     require_clean(compiled("products.cu", tmp_path, f"-arch={architecture}"), 3)
     every = kernels(tmp_path / "products.cubin").items()
     code = [(name, text) for name, text in every if re.search("HG?MMA", text)]

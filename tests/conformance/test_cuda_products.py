@@ -16,7 +16,8 @@ import pytest
 from catgrad.backends.cuda.tools import simulating
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, build, ops
-from catgrad.loops.passes.gpu.products import tilings
+from catgrad.loops.machine import GpuCosts
+from tests.gpu import costs
 from tests.targets import cannot, emit
 
 MISSING = cannot("cuda")
@@ -81,9 +82,7 @@ CASES = {case.name: case for case in _cases()}
 @cache
 def emitted(kind):
     terms = {case.name: build(case.function, case.types(KINDS[kind])) for case in CASES.values()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", 1)
-        patch.setattr(tilings, "OVERHEAD", 100)
+    with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
         return emit(Functions(terms, "products"), "cuda", math=math(kind))
 
 

@@ -16,9 +16,10 @@ from catgrad.examples import char_gpt
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from catgrad.errors import ToolError
-from catgrad.loops.passes.gpu.products import tilings
+from catgrad.loops.machine import GpuCosts
 from catgrad.tools import run
 from tests.conformance.c_models import classes
+from tests.gpu import costs
 from tests.targets import cannot, emit
 from tests.unit.cuda.build import LIMIT
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, NVCC, compiled, kernels, require_clean
@@ -111,9 +112,7 @@ def emitted(dtype):
         name: build(case.function, [NdArrayType(shape, dtype) for shape in case.shapes])
         for name, case in cases(dtype).items()
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", 1)
-        patch.setattr(tilings, "OVERHEAD", 100)
+    with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
         math = "tf32" if dtype is Dtype.float32 else "float32"
         return emit(Functions(terms, "products"), "cuda", math=math)
 
@@ -210,10 +209,10 @@ def test_repeated_products_have_equal_bits():
 
 @NEEDS_SIMULATOR
 def test_steps_of_a_gpt_in_mixed_precision_have_equal_losses_on_both_architectures(monkeypatch):
-    monkeypatch.setattr(tilings, "MULTIPROCESSORS", 1)
     model = char_gpt.gpt(64, 4, depth=2, width=64, heads=2, context=32)
     task = Task(model, char_gpt.optimiser(10), losses.cross_entropy, "text", classes(4, 32))
-    artifact = emit(mixed_precision(task), "cuda")
+    with costs(GpuCosts(multiprocessors=1)):
+        artifact = emit(mixed_precision(task), "cuda")
     assert str(artifact.files["text.cu"]).count(" multiply_fed_") > 8
     program, found = artifact.load()(), []
     x, y = np.random.default_rng(0).integers(0, 64, (2, 4, 32))
@@ -275,8 +274,7 @@ ALONE = sized(256, 64 * 9 - 8, 256, True, False)
 def alone():
     types = [NdArrayType(shape, Dtype.bfloat16) for shape in ALONE.shapes]
     terms = {"long": build(ALONE.function, types)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", 1)
+    with costs(GpuCosts(multiprocessors=1)):
         return emit(Functions(terms, "products"), "cuda")
 
 

@@ -12,7 +12,8 @@ from catgrad import NdArrayType, Task, layers, losses, optimisers
 from catgrad.loops.ir.nest import Barrier, Kernel, Loop, statements
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import Lowered
-from catgrad.loops.passes.gpu.grids.one_block import THREADS, is_repeated
+from catgrad.loops.machine import LARGE_BLOCK
+from catgrad.loops.passes.gpu.grids.one_block import is_repeated
 from catgrad.programs.program import evaluate
 from tests.gpu import run_in_teams
 from tests.laws.test_rolled_stacks import drawn, lowered
@@ -96,4 +97,4 @@ def test_long_sums_of_few_elements_have_parts_for_all_threads():
     (kernel,) = lowered(TASKS["iris"](), "step", ONE_BLOCK).steps
     parts = {b for b, _ in kernel.writes if b.name.endswith("_parts")}
     assert len(parts) == 3
-    assert all(THREADS // 2 < b.type.size <= THREADS and b.space is Space.SHARED for b in parts)
+    assert all(LARGE_BLOCK // 2 < b.type.size <= LARGE_BLOCK and b.space is Space.SHARED for b in parts)

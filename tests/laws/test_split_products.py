@@ -17,9 +17,10 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.nest import loops, size_hint
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
+from catgrad.loops.machine import GpuCosts
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.products.split_products import MAX_BYTES, split_products
-from catgrad.loops.passes.gpu.products.tilings import MULTIPROCESSORS, Tiling
+from catgrad.loops.passes.gpu.products.tilings import Tiling
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend
@@ -96,7 +97,7 @@ def test_products_of_few_tiles_fill_a_gpu(name):
     """Parts are the slow index of the grid, and their sums take bounded memory."""
     lowered = compiled(FEW_TILES[name]())
     grids = [(grid, terms) for _, grid, terms in tiled(lowered)]
-    least = MULTIPROCESSORS * (1 / 2 if N in lowered.arguments[0].type.shape else 3 / 4)
+    least = MACHINE.gpu.costs.multiprocessors * (1 / 2 if N in lowered.arguments[0].type.shape else 3 / 4)
     assert grids and all(blocks(grid) >= least for grid, _ in grids)
     split = [(grid, terms) for grid, terms in grids if any(v.name == "part" for v in grid)]
     assert split and all(grid[0].name == "part" and terms >= 64 for grid, terms in split)
@@ -176,10 +177,10 @@ sizes = st.integers(1, 5000)
 @given(matrices=st.integers(1, 9), rows=sizes, columns=sizes, terms=sizes, tensor=st.booleans())
 def test_the_best_tiles_are_among_the_fastest(matrices, rows, columns, terms, tensor):
     """Sums in parts are computed with the tiles that the parts were chosen for."""
-    tiling = Tiling(matrices, rows, columns, terms, 2 if tensor else 4, tensor)
+    tiling = Tiling(matrices, rows, columns, terms, 2 if tensor else 4, tensor, GpuCosts())
     patch = tiling.best_patch()
     assert all(tiling.cycles(patch) <= tiling.cycles(other) for other in tiling.patches)
     height, width = tiling.sides(patch)
     assert tiling.blocks(patch) * height * width >= matrices * rows * columns
     for parts in tiling.numbers_of_parts(3):
-        assert any(parts * tiling.blocks(each) <= 3 * MULTIPROCESSORS for each in tiling.patches)
+        assert any(parts * tiling.blocks(each) <= 3 * tiling.costs.multiprocessors for each in tiling.patches)

@@ -15,6 +15,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import box
 from catgrad.loops.ir.nest import loops, perfect_nest
 from catgrad.loops.ir.steps import kernels
+from catgrad.loops.machine import GpuCosts
 from catgrad.loops.passes.gpu.products import tilings
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import lower
@@ -32,11 +33,9 @@ def compiled(function, shapes, dtype=Dtype.bfloat16, most=1, tensor_floats=0):
     Tensor cores multiply float32 by so many products, or not.
     """
     term = Expand(has)(build(function, [NdArrayType(shape, dtype) for shape in shapes]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", most)
-        patch.setattr(tilings, "OVERHEAD", 100)
-        machine = replace(MACHINE, gpu=replace(MACHINE.gpu, tensor_floats=tensor_floats))
-        return compile_kernels(prepared(lower(term)), machine)
+    costs = GpuCosts(multiprocessors=most, term_cycles=100)
+    machine = replace(MACHINE, gpu=replace(MACHINE.gpu, tensor_floats=tensor_floats, costs=costs))
+    return compile_kernels(prepared(lower(term)), machine)
 
 
 def versions(lowered):

@@ -1,9 +1,9 @@
 """Schedules for GPUs: grids, teams of threads, tiles in shared memory, and reductions in fixed trees."""
 
 from catgrad.loops.machine import Pass
-from catgrad.loops.passes.gpu.grids.fuse_rows import LONE_LAUNCH_ITERATIONS, MIN_TEAMS, row_fusion
+from catgrad.loops.passes.gpu.grids.fuse_rows import fuse_rows
 from catgrad.loops.passes.gpu.grids.groups import group_launches
-from catgrad.loops.passes.gpu.grids.one_block import THREADS, repeat_in_one_block
+from catgrad.loops.passes.gpu.grids.one_block import repeat_in_one_block
 from catgrad.loops.passes.gpu.grids.side_by_side import launch_side_by_side
 from catgrad.loops.passes.gpu.grids.wide import mark_unaligned
 from catgrad.loops.passes.gpu.products.call_library import call_library
@@ -24,7 +24,7 @@ from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
 from catgrad.loops.passes.simplify.scalars import scalars_first
 
 
-def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
+def _passes(*first: Pass) -> tuple[Pass, ...]:
     return (
         mark_unaligned,
         rank_sorts,
@@ -33,7 +33,7 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
         gather_one_hot_sums,
         scalars_first,
         split_sums,
-        fuse,
+        fuse_rows,
         eliminate_dead_stores,
         put_in_place,
         eliminate_self_copies,
@@ -44,7 +44,7 @@ def _passes(fuse: Pass, *first: Pass) -> tuple[Pass, ...]:
 
 
 GPU_PASSES = (
-    *_passes(row_fusion(MIN_TEAMS, LONE_LAUNCH_ITERATIONS), split_products),
+    *_passes(split_products),
     store_channels_last,
     pad_rows,
     schedule_threads,
@@ -54,7 +54,7 @@ GPU_PASSES = (
 """Passes for machines whose kernels are grids of threads."""
 
 BLOCK_PASSES = (
-    *_passes(row_fusion(MIN_TEAMS, LONE_LAUNCH_ITERATIONS), split_products),
+    *_passes(split_products),
     schedule_threads,
     separate_warps,
 )
@@ -63,7 +63,7 @@ BLOCK_PASSES = (
 LIBRARY_PASSES = (call_library, *GPU_PASSES)
 """The same passes, after large matrix products have become steps for a library."""
 
-ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0), split_block_sums), repeat_in_one_block)
+ONE_BLOCK_PASSES = (*_passes(split_block_sums), repeat_in_one_block)
 """Passes that make of a small function one kernel, which repeats it."""
 
 GPU_KERNEL_PASSES = (privatise,)

@@ -11,31 +11,22 @@ from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import Machine, Pass
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products.roles import product_nest
 from catgrad.loops.passes.schedule.fuse import fused_steps, iterations
 
-MIN_TEAMS = 64
-"""Iterations of shared loops that are worth a team of threads each."""
 
-LONE_LAUNCH_ITERATIONS = 2**13
-"""Iterations of nests that are faster as one launch than as several."""
+def fuse_rows(lowered: Lowered, machine: Machine) -> Lowered:
+    """Fuse kernels where this does not cost parallelism, and make a kernel of each nest."""
+    costs = machine.gpu.costs
 
+    def fits(nest: Loop, item: Loop) -> bool:
+        return _may_share_threads(nest, item) and (
+            _shared(nest, item) >= costs.busy_teams
+            or max(iterations(nest), iterations(item)) <= costs.lone_launch_iterations
+        )
 
-def row_fusion(min_teams: int, small: int) -> Pass:
-    """Make a pass that fuses nests which share `min_teams` iterations, or have at most `small` each."""
-
-    def fuse_rows(lowered: Lowered, machine: Machine) -> Lowered:
-        """Fuse kernels where this does not cost parallelism, and make a kernel of each nest."""
-
-        def fits(nest: Loop, item: Loop) -> bool:
-            return _may_share_threads(nest, item) and (
-                _shared(nest, item) >= min_teams or max(iterations(nest), iterations(item)) <= small
-            )
-
-        return lowered.map(lambda steps: _separated(fused_steps(steps, fits)))
-
-    return fuse_rows
+    return lowered.map(lambda steps: _separated(fused_steps(steps, fits)))
 
 
 def _separated(steps: Sequence[Step]) -> list[Step]:

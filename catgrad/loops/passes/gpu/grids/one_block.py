@@ -26,7 +26,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered, kernels
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import LARGE_BLOCK, Machine
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.grids.barriers import with_barriers
 from catgrad.loops.passes.gpu.grids.spaces import with_spaces
@@ -34,9 +34,6 @@ from catgrad.loops.passes.gpu.grids.step_rows import StepRows
 from catgrad.loops.passes.gpu.grids.threads import distributed
 from catgrad.loops.passes.schedule.fuse import iterations
 from catgrad.programs.ports import Role
-
-THREADS = 512
-"""Threads of the block."""
 
 MAX_WORK = 2**18
 """Iterations of a step that one block runs faster than its grids are launched.
@@ -81,7 +78,8 @@ def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:
     stage, row = rows.stage(t), index(t)
     places = {b: (rows.places[a], stage) if a in rows.places else (a, row) for b, a in many.items()}
     items = _rows(rewritten(items, Replaced(own)), _Rows(places))
-    team = Loop(Variable(1, "team"), [Loop(t, distributed(items, THREADS))], axis=Axis.BLOCK, threads=THREADS)
+    body = distributed(items, LARGE_BLOCK, machine.gpu.costs)
+    team = Loop(Variable(1, "team"), [Loop(t, body)], axis=Axis.BLOCK, threads=LARGE_BLOCK)
     left = replace(machine.gpu, shared_bytes=machine.gpu.shared_bytes - rows.bytes)
     rest = replace(machine, gpu=left)
     [team] = with_barriers(with_spaces(Kernel([team]), rest)).body  # type: ignore[assignment]

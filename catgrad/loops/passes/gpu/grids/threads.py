@@ -28,7 +28,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Space, converted, number
-from catgrad.loops.machine import BLOCK, WARP, Machine
+from catgrad.loops.machine import BLOCK, WARP, GpuCosts, Machine
 from catgrad.loops.passes.gpu.grids.wide import MIN_ELEMENTS, MIN_SUMS, widened
 from catgrad.loops.passes.gpu.products.roles import count
 from catgrad.loops.passes.gpu.sums.scans import prefix_sum, scanned
@@ -44,12 +44,6 @@ MIN_SPAN = 8
 MAX_WARP_SPAN = 1024
 """Iterations within a row that a warp runs through."""
 
-COMBINE_ITERATIONS = 32
-"""Iterations that take as long as to combine the results of a team."""
-
-MANY_ROWS = 2**12
-"""Rows that occupy a GPU with one thread each."""
-
 
 def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
     """Distribute the loops of a kernel over the threads of a grid."""
@@ -61,7 +55,8 @@ def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
         alone = [Variable(1, "team")]
         return Kernel([_team(alone, Axis.BLOCK, kernel.body, span(kernel.body), machine)])
     rows, width = count(chain), span(body)
-    if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
+    is_busy = rows >= machine.gpu.costs.busy_rows
+    if width < MIN_SPAN or (is_busy and _is_coalesced(chain, body, width)):
         grid = marked(chain, serial(body), Axis.GRID, BLOCK)
         few = MIN_ELEMENTS if width == 1 else MIN_SUMS
         return Kernel([widened(grid) if rows >= few else grid])
@@ -70,13 +65,11 @@ def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
     return Kernel([_team(chain, axis, body, width if rows < BLOCK else 0, machine)])
 
 
-def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, width: int) -> bool:
+def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], width: int) -> bool:
     """Tell whether threads that run through a row each access neighbouring elements, or the rows are short.
 
     An access that is the same all along the row, or in neighbouring rows, has no say: it costs little.
     """
-    if rows < MANY_ROWS:
-        return False
     if width <= WARP:
         return True
     inner, last = bound_variables(body), chain[-1]
@@ -89,8 +82,10 @@ def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, wi
 
 def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int, machine: Machine) -> Loop:
     """Give each value of variables a team; one that works `alone` on much is large."""
-    threads = WARP if axis is Axis.WARP else machine.gpu.block_threads if alone >= MANY_ROWS else BLOCK
-    return marked(chain, distributed(body, threads), axis, threads)
+    gpu = machine.gpu
+    large = gpu.block_threads if alone >= gpu.costs.busy_rows else BLOCK
+    threads = WARP if axis is Axis.WARP else large
+    return marked(chain, distributed(body, threads, gpu.costs), axis, threads)
 
 
 def marked(chain: Sequence[Variable], body: list[Item], axis: Axis, threads: int = 1) -> Loop:
@@ -103,14 +98,14 @@ def marked(chain: Sequence[Variable], body: list[Item], axis: Axis, threads: int
     return loop
 
 
-def distributed(items: Sequence[Item], threads: int) -> list[Item]:
+def distributed(items: Sequence[Item], threads: int, costs: GpuCosts) -> list[Item]:
     """Distribute items, which run one after the other, among the threads of a team."""
-    return [new for item in items for new in _distributed(item, threads)]
+    return [new for item in items for new in _distributed(item, threads, costs)]
 
 
-def _distributed(item: Item, threads: int) -> list[Item]:
+def _distributed(item: Item, threads: int, costs: GpuCosts) -> list[Item]:
     if isinstance(item, Reduce):
-        return _reduced(item, threads)
+        return _reduced(item, threads, costs)
     if not isinstance(item, Loop):
         return [item]
     scan = prefix_sum(item)
@@ -119,11 +114,11 @@ def _distributed(item: Item, threads: int) -> list[Item]:
     chain, body = perfect_nest([item], is_parallel)
     width = span(body if chain else item.body)
     alone = iterations_alone(chain, width, threads)
-    if chain and (width < MIN_SPAN or alone <= iterations_together(chain, width, threads)):
+    if chain and (width < MIN_SPAN or alone <= iterations_together(chain, width, threads, costs)):
         return [marked(chain, serial(body), Axis.THREAD)]
     if width < MIN_SPAN:
         return [one_thread(serial([item]))]
-    return [replace(item, body=distributed(item.body, threads))]
+    return [replace(item, body=distributed(item.body, threads, costs))]
 
 
 def iterations_alone(chain: Sequence[Variable], width: int, threads: int) -> int:
@@ -131,16 +126,16 @@ def iterations_alone(chain: Sequence[Variable], width: int, threads: int) -> int
     return -(-count(chain) // threads) * width
 
 
-def iterations_together(chain: Sequence[Variable], width: int, threads: int) -> int:
+def iterations_together(chain: Sequence[Variable], width: int, threads: int, costs: GpuCosts) -> int:
     """Estimate the iterations of a thread, if all have a part of each row."""
-    return count(chain) * (-(-width // threads) + COMBINE_ITERATIONS)
+    return count(chain) * (-(-width // threads) + costs.combine_iterations)
 
 
-def _reduced(r: Reduce, threads: int) -> list[Item]:
+def _reduced(r: Reduce, threads: int, costs: GpuCosts) -> list[Item]:
     """Reduce in the threads of a team, and combine their results."""
     if isinstance(r.op, ArgMax | ArgMin):
-        return distributed(index_by_reductions(r), threads)
-    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINE_ITERATIONS // 2:
+        return distributed(index_by_reductions(r), threads, costs)
+    if count(r.axes) <= -(-count(r.axes) // threads) + costs.combine_iterations // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(accumulator(r.op), NdArrayType((), wide), Space.REGISTER)

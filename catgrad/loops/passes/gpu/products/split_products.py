@@ -33,12 +33,6 @@ MIN_TERMS = 2**7
 SHORT_PART, GRAIN, SHORT_GRAIN = 2**8, 64, 16
 """Terms of a short part, and those that a part's terms along the innermost axis are a multiple of."""
 
-WORTH = 4 / 5
-"""Factor of the time of a product that is worth the memory for partial sums."""
-
-MASKED = 9 / 8
-"""Factor of the time of a product whose last part is shorter."""
-
 
 @dataclass(frozen=True)
 class Split:
@@ -113,14 +107,14 @@ def _joined(r: Reduce) -> Reduce:
 
 def _best(found: MatrixProduct, free: Sequence[Variable], machine: Machine) -> Split | None:
     """Choose the fastest split of a product; None if it is faster whole."""
-    whole = Tiling.of(found, found.tensor_products(machine))
+    whole, costs = Tiling.of(found, machine), machine.gpu.costs
     most = MAX_BYTES // whole.bytes_of_parts(1)
     if any(isinstance(v.extent, Dim) for v in free):
         most = min(most, whole.terms // MIN_TERMS)
-    best, least = None, WORTH * whole.cycles(whole.best_patch())
+    best, least = None, costs.split_gain * whole.cycles(whole.best_patch())
     for split in _splits(found, {min(n, most) for n in whole.numbers_of_parts(MAX_WAVES)}, machine):
         parts = whole.in_parts(split.parts, split.length * whole.terms // count([split.axis]))
-        cycles = parts.cycles(parts.best_patch()) * (1 if split.is_exact else MASKED)
+        cycles = parts.cycles(parts.best_patch()) * (1 if split.is_exact else costs.masked_part)
         cycles += whole.cycles_of_adding(split.parts)
         if cycles < least:
             best, least = split, cycles

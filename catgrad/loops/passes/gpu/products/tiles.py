@@ -80,10 +80,10 @@ def _side(
     return Side(name, variables, first, digits, [(Variable(n, name), weight) for n, weight in own])
 
 
-def _sides(found: MatrixProduct, tensor_products: int) -> tuple[Side, Side]:
+def _sides(found: MatrixProduct, machine: Machine) -> tuple[Side, Side]:
     """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
-    rows, columns = Tiling.of(found, tensor_products).best_patch()
-    if tensor_products:
+    rows, columns = Tiling.of(found, machine).best_patch()
+    if found.is_on_tensor_cores(machine):
         return (
             _side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
             _side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
@@ -101,10 +101,9 @@ class _Tiles(ThreadTiles):
         self.product, self.epilogue = found, epilogue
         dtype = found.reduce.scalar.dtype
         self.factor_dtype = found.factor_dtype
-        products = found.tensor_products(machine)
-        self.on_tensor_cores = products > 0
+        self.on_tensor_cores = found.is_on_tensor_cores(machine)
         self.axis = Axis.TENSOR if self.on_tensor_cores else machine.gpu.outer_products
-        self.rows, self.columns = _sides(found, products)
+        self.rows, self.columns = _sides(found, machine)
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
         depth = product(tuple(v.extent for v in found.sums))

@@ -2,15 +2,13 @@
 
 A grid takes the cycles of the multiprocessor with most blocks, each of which adds up its terms:
 
-    ⌈blocks / MULTIPROCESSORS⌉ · terms · (height · width / rate + bytes / LOADS + OVERHEAD)
+    ⌈blocks / multiprocessors⌉ · terms · (height · width / rate + bytes / loaded_bytes + term_cycles)
 
 for tiles of this height and width, with these bytes in a term of both factors. Large tiles load least for
 each multiplication, small ones occupy more multiprocessors. In parts, a sum has more blocks of fewer terms,
 but then the partial sums are written, and added up by one more launch:
 
-    LAUNCH + ADDITION · parts + 2 · bytes of partial sums / BANDWIDTH
-
-The numbers are those of an H200, rounded. Another GPU computes the same sums in the same order.
+    launch_cycles + addition_cycles · parts + 2 · bytes of partial sums / memory_bytes
 """
 
 from __future__ import annotations
@@ -18,29 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
+from catgrad.loops.machine import GpuCosts, Machine
 from catgrad.loops.passes.gpu.products.roles import MatrixProduct, count
 from catgrad.loops.passes.gpu.products.thread_tiles import SIDE
-
-MULTIPROCESSORS = 132
-"""Multiprocessors of a GPU, among which blocks are distributed."""
-
-RATE, TENSOR_RATE = 128, 1024
-"""Multiplications of a multiprocessor in a cycle, by its own units and by its tensor cores."""
-
-LOADS = 64
-"""Bytes that a multiprocessor loads in a cycle."""
-
-OVERHEAD = 12
-"""Cycles of a term for shared memory and barriers."""
-
-LAUNCH = 2000
-"""Cycles of a launch."""
-
-ADDITION = 150
-"""Cycles in which a thread loads a partial sum and adds it: several loads are under way at once."""
-
-BANDWIDTH = 2048
-"""Bytes of memory that all multiprocessors write or read in a cycle."""
 
 TENSOR_SIDE = 32
 """Rows, and columns, of the smallest tile on tensor cores."""
@@ -68,12 +46,14 @@ class Tiling:
     terms: int
     item_bytes: int
     tensor_products: int
+    costs: GpuCosts
 
     @staticmethod
-    def of(found: MatrixProduct, tensor_products: int) -> Tiling:
+    def of(found: MatrixProduct, machine: Machine) -> Tiling:
         """Take the sizes of a product; 64 for each symbol."""
         matrices, rows, columns, terms = map(count, (found.batch, found.rows, found.columns, found.sums))
-        return Tiling(matrices, rows, columns, terms, found.factor_dtype.itemsize, tensor_products)
+        products, costs = found.tensor_products(machine), machine.gpu.costs
+        return Tiling(matrices, rows, columns, terms, found.factor_dtype.itemsize, products, costs)
 
     def in_parts(self, parts: int, terms: int) -> Tiling:
         """Return the tiling of the partial products, each a sum of some of the terms."""
@@ -104,19 +84,21 @@ class Tiling:
 
     def cycles(self, patch: Patch) -> float:
         """Estimate the time of the product."""
-        height, width = self.sides(patch)
-        rate = TENSOR_RATE / self.tensor_products if self.tensor_products else RATE
-        term = height * width / rate + (height + width) * self.item_bytes / LOADS + OVERHEAD
-        return -(-self.blocks(patch) // MULTIPROCESSORS) * self.terms * term
+        (height, width), costs, products = self.sides(patch), self.costs, self.tensor_products
+        rate = costs.tensor_multiplications / products if products else costs.multiplications
+        loads = (height + width) * self.item_bytes / costs.loaded_bytes
+        term = height * width / rate + loads + costs.term_cycles
+        return -(-self.blocks(patch) // costs.multiprocessors) * self.terms * term
 
     def numbers_of_parts(self, waves: int) -> set[int]:
         """Find the numbers of parts with which tiles of some size fill up to so many waves of blocks."""
-        room = [wave * MULTIPROCESSORS for wave in range(1, waves + 1)]
+        room = [wave * self.costs.multiprocessors for wave in range(1, waves + 1)]
         return {blocks // self.blocks(patch) for blocks in room for patch in self.patches} - {0, 1}
 
     def cycles_of_adding(self, parts: int) -> float:
         """Estimate the time that partial sums cost."""
-        return LAUNCH + ADDITION * parts + 2 * self.bytes_of_parts(parts) / BANDWIDTH
+        costs, bytes = self.costs, self.bytes_of_parts(parts)
+        return costs.launch_cycles + costs.addition_cycles * parts + 2 * bytes / costs.memory_bytes
 
     def bytes_of_parts(self, parts: int) -> int:
         """Count the bytes of partial sums."""

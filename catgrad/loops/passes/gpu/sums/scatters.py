@@ -26,12 +26,11 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, Machine
 from catgrad.loops.passes.gpu.products.thread_tiles import stepped
-from catgrad.loops.passes.gpu.products.tilings import MULTIPROCESSORS
 from catgrad.loops.passes.schedule.fuse import is_beginning
 from catgrad.ops.arithmetic import Add
 
-TEAMS = 4 * MULTIPROCESSORS
-"""Teams that share the rows, at most: each inspects all terms, however many rows it has."""
+TEAMS = 4
+"""Teams of a multiprocessor that share rows, at most: each inspects all terms, however many rows it has."""
 
 ROWS = 32
 """Rows of a team, where a symbol decides how many there are."""
@@ -42,10 +41,10 @@ MAX_INSPECTIONS = 2**26
 
 def gather_scatters(lowered: Lowered, machine: Machine) -> Lowered:
     """Replace sums that are scattered to rows by sums that each row gathers."""
-    return lowered.map(_gathered)
+    return lowered.map(lambda steps: _gathered(steps, TEAMS * machine.gpu.costs.multiprocessors))
 
 
-def _gathered(steps: Sequence[Step]) -> list[Step]:
+def _gathered(steps: Sequence[Step], teams: int) -> list[Step]:
     done: list[Step] = []
     for step in steps:
         found = _scatter(step)
@@ -54,7 +53,7 @@ def _gathered(steps: Sequence[Step]) -> list[Step]:
             continue
         variables, s, axis = found
         if _inspections(variables, s, axis) > MAX_INSPECTIONS:
-            done.append(_tiled(variables, s, axis))
+            done.append(_tiled(variables, s, axis, teams))
         else:
             done = [each for each in done if not _only_zeroes(each, s.buffer)]
             done += _reduction(variables, s, axis)
@@ -101,11 +100,11 @@ def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> list[
     return [Kernel(nests)] if nests else []
 
 
-def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
+def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int, teams: int) -> Step:
     """Add the terms of a tile of rows, one after the other, by a team for each tile."""
     terms, own = _split(variables, s, axis)
     rows = s.buffer.type.shape[axis]
-    height = ROWS if isinstance(rows, Dim) else -(-rows // TEAMS) or 1
+    height = ROWS if isinstance(rows, Dim) else -(-rows // teams) or 1
     tile = stepped(rows, "row_tile", height)
     mine = Bounds(s.indices[axis] - index(tile), height, True, True)
     body: list[Item] = [s]

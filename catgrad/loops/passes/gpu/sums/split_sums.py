@@ -20,9 +20,6 @@ from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
-ENOUGH_THREADS = 2**17
-"""Threads that keep a GPU busy."""
-
 TEAM = BLOCK
 """Threads that sum one element together, where its terms are contiguous."""
 
@@ -41,13 +38,13 @@ RUN = WARP
 
 def split_sums(lowered: Lowered, machine: Machine) -> Lowered:
     """Reduce in two stages where one would leave most threads idle."""
-    return lowered.map(lambda steps: [new for step in steps for new in _split(step)])
+    return lowered.map(lambda steps: [new for step in steps for new in _split(step, machine)])
 
 
-def _split(step: Step) -> list[Step]:
+def _split(step: Step, machine: Machine) -> list[Step]:
     match perfect_nest(step.body) if isinstance(step, Kernel) else None:
         case free, [Reduce() as r] if not isinstance(r.op, ArgMax | ArgMin):
-            parts = _parts(r, free)
+            parts = _parts(r, free, machine.gpu.costs.busy_threads)
             if parts > 1:
                 axis = max(r.axes, key=lambda v: size_hint(v.extent))
                 part = Variable(parts, "part")
@@ -55,13 +52,13 @@ def _split(step: Step) -> list[Step]:
     return [step]
 
 
-def _parts(r: Reduce, free: Sequence[Variable]) -> int:
+def _parts(r: Reduce, free: Sequence[Variable], threads: int) -> int:
     """Choose the number of parts that occupy enough threads; 1 if they are busy anyway."""
     team = TEAM if is_contiguous(r) else 1
     if count(r.axes) < MIN_SPLIT_TERMS or matrix_product(free, r) is not None:
         return 1
     is_wide = team == 1 and divided(free[-1].extent, WIDTH) is not None if free else False
-    wanted = -(-ENOUGH_THREADS * (WIDTH if is_wide else 1) // (count(free) * team))
+    wanted = -(-threads * (WIDTH if is_wide else 1) // (count(free) * team))
     return _exact(r, team, min(wanted, count(r.axes) // (team * MIN_TERMS), MAX_PARTS))
 
 
