@@ -76,6 +76,28 @@ class BoundArray:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An argument in C: its kind, which each language maps to a type, its name, and the array that it is."""
+
+    kind: str
+    name: str
+    array: BoundArray | None = None
+
+
+WORKSPACE = Argument("workspace", "workspace")
+
+
+@dataclass(frozen=True)
+class Native:
+    """A function in C: its name here, its symbol, what it returns, and its arguments."""
+
+    name: str
+    symbol: str
+    returns: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
 class Workspace:
     """The function that owns a workspace: its name in the language, its symbol in C, and its sizes."""
 
@@ -112,6 +134,18 @@ class BoundFunction:
         """List the tables that it takes, gradients included."""
         return (*self.tables, GRADIENTS) if self.writes_gradients else self.tables
 
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """List the arguments in the order of C."""
+        return (
+            *(Argument("table", table) for table in self.tables),
+            *(Argument("size", size) for size in self.sizes),
+            *(Argument("array", array.identifier, array) for array in self.arrays),
+            *([Argument("table", GRADIENTS)] if self.writes_gradients else []),
+            *([Argument("value", self.value.identifier, self.value)] if self.value else []),
+            WORKSPACE,
+        )
+
 
 @dataclass(frozen=True)
 class BoundTable:
@@ -137,6 +171,30 @@ class Interface:
     functions: tuple[BoundFunction, ...]
     has_initial_values: bool
     has_files: bool
+
+    @property
+    def natives(self) -> list[Native]:
+        """List the functions in C that bindings call."""
+        tables = [Argument("table", table.name) for table in self.tables]
+        natives = [self._native("error_string", "text", [Argument("code", "code")])]
+        for table in tables:
+            natives.append(self._native(f"{table.name}_bytes", "bytes", []))
+            given = [replace(table, kind="placed"), Argument("memory", "memory")]
+            natives.append(self._native(f"{table.name}_place", "nothing", given))
+        if self.has_initial_values:
+            natives.append(self._native("init", "code", [Argument("seed", "seed"), *tables, WORKSPACE]))
+            natives.append(self._native("init_workspace_bytes", "bytes", []))
+        for f in self.functions:
+            natives.append(Native(f.name, f.symbol, "code", f.arguments))
+            if f.owns_workspace:
+                sizes = tuple(Argument("size", size) for size in f.sizes)
+                natives.append(Native(f"{f.name}_bytes", f"{f.symbol}_workspace_bytes", "bytes", sizes))
+        for verb in ("load", "save") if self.has_files else ():
+            natives.append(self._native(verb, "code", [Argument("path", "path"), *tables]))
+        return natives
+
+    def _native(self, name: str, returns: str, arguments: Sequence[Argument]) -> Native:
+        return Native(name, f"{self.prefix}_{name}", returns, tuple(arguments))
 
 
 @cache
