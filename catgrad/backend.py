@@ -252,8 +252,8 @@ class Backend:
         return self._suited(replace(straight, requirements=requirements(straight)))
 
     def _suited(self, function: Function) -> Function:
-        straight = nest(erase_barriers.apply(function), lambda block: self._suited(optimise(block)))
-        return reduce(lambda f, each: each.apply(f), self.passes, straight)
+        straight = nest(erase_barriers(function), lambda block: self._suited(optimise(block)))
+        return reduce(lambda f, each: each(f), self.passes, straight)
 
     def _check_supported(self, program: Program) -> None:
         for function in program.functions:

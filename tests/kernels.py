@@ -38,7 +38,7 @@ def has(op: Any) -> bool:
 
 def prepared(function: Function) -> Function:
     """Prepare a function for the lowering."""
-    return nest(erase_barriers.apply(optimise(function)), prepared)
+    return nest(erase_barriers(optimise(function)), prepared)
 
 
 def compiled(term: Term, machine: Machine = VECTORS) -> Lowered:

@@ -27,7 +27,7 @@ from catgrad.ops.scan import Scan
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.program import Function, bind_symbols, straighten
 from catgrad.terms.structural import Copy, Label
 from catgrad.terms.term import Term
@@ -44,7 +44,7 @@ RUNS = 4
 
 def spread(term: Term, *arrays: Array) -> list[Array]:
     """Bound the error of each element of each result; infinite if it is ill-conditioned."""
-    function = prune.apply(straighten(Expand()(term)))
+    function = prune(straighten(Expand()(term)))
     runs = [run(function, arrays) for run in (_Exact(), *map(_Run, range(RUNS)))]
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
@@ -52,7 +52,7 @@ def spread(term: Term, *arrays: Array) -> list[Array]:
 def values(term: Term, *arrays: Array) -> list[Array]:
     """Evaluate all intermediate values of a term, also in loops and branches."""
     run = _Exact()
-    run(prune.apply(straighten(Expand()(term))), arrays)
+    run(prune(straighten(Expand()(term))), arrays)
     return [*arrays, *run.seen]
 
 

@@ -7,7 +7,7 @@ from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError
 from catgrad.loops import ATTENTION, OPERATIONS, TABLES
 from catgrad.loops.passes.gpu.grids.wide import keeps_alignment
-from catgrad.programs.passes import widen_late
+from catgrad.programs.passes.widen_late import widen_late
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 

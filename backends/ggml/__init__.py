@@ -9,7 +9,7 @@ from catgrad.formats.gguf import file_name
 from catgrad.initialisers import Stored
 from catgrad.learn.task import Task
 from catgrad.loops import TABLES
-from catgrad.programs.passes import forward_rows
+from catgrad.programs.passes.forward_rows import forward_rows
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 from catgrad.programs.signatures import SIGNATURES

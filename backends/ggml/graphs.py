@@ -16,7 +16,7 @@ from catgrad.ops.scan import Scan
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import Context, Lines
 from catgrad.printing.statements import Line, Statement
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.program import Apply, Function
 from catgrad.programs.stages import stages, with_copies
 from catgrad.types import NdArrayType
@@ -140,7 +140,7 @@ class Planner(Context):
         if not kept and not updates:
             return []
         arguments = tuple(members)
-        segment = prune.apply(
+        segment = prune(
             replace(function, arguments=arguments, results=(*kept, *updates.values()), inputs=(), outputs=())
         )
         places = {value: place for place, value in updates.items()}

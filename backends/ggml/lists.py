@@ -10,7 +10,8 @@ from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Reshape
 from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
-from catgrad.programs.passes import optimise, prune
+from catgrad.programs.passes import optimise
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Apply, Function, Nested
@@ -128,4 +129,4 @@ def _with_loops(function: Function) -> Function:
         return outputs
 
     changed = rewriter.sweep(rule)
-    return prune.apply(replace(changed, body=tuple(rewriter.body), types=tuple(rewriter.types)))
+    return prune(replace(changed, body=tuple(rewriter.body), types=tuple(rewriter.types)))

@@ -13,7 +13,7 @@ from typing import Any
 from catgrad.ops.reduce import Broadcast
 from catgrad.printing.dialect import Layers
 from catgrad.programs.cones import Cones
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -117,7 +117,7 @@ def selected(function: Function, hosts: HostFunctions, kernels: bool, loop: Laye
                     is_exact = any(step.op.macro in INEXACT for step in steps)
                     call = hosts.call(cone, function, have_nodes, is_exact)
                     body.append(Apply(call, cone.inputs, (value,)))
-    return prune.apply(replace(function, body=tuple(body)))
+    return prune(replace(function, body=tuple(body)))
 
 
 class Nodes:

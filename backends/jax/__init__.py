@@ -24,7 +24,7 @@ from catgrad.types import Dtype, NdArrayType
 
 from .. import templates
 from ..python import load_module, passes
-from ..python.division import DivisionByNumbers
+from ..python.division import division_by_numbers
 from ..python.modules import Unforked
 from .partition import Options, partitioned, template_context
 
@@ -80,7 +80,7 @@ BACKEND = JaxBackend(
     template_context=template_context,
     known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
     passes=(
-        DivisionByNumbers(),
+        division_by_numbers,
         *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True, chooses_layouts=True),
     ),
 )

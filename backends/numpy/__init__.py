@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from catgrad.backend import Backend
 from catgrad.ops.contract import Contract
 from catgrad.ops.convolution import Convolution
@@ -13,21 +11,21 @@ from catgrad.ops.reduce import Sum
 from catgrad.ops.sort import ArgSort
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
-from catgrad.programs.passes import Pass, share
+from catgrad.programs.passes.share import share
 from catgrad.terms.op import Op
 from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes, template_context
-from .convolutions import CONVOLUTIONS, LoweredConvolutions
-from .masks import Masks
-from .parts import PartsAsSlices
+from .convolutions import CONVOLUTIONS, lowered_convolutions
+from .masks import masks
+from .parts import parts_as_slices
 
 SUMS = (Sum, CumSum, Contract, Convolution, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
 """Operations for which NumPy rounds after every term, and sorting, which fails for a bfloat16 NaN."""
 
-OWN: tuple[Pass, ...] = (LoweredConvolutions(), Masks(), PartsAsSlices(), cast(Pass, share))
+OWN = (lowered_convolutions, masks, parts_as_slices, share)
 """The passes of the target that no other has; the windows of an image, and permuted operands, are shared."""
 
 

@@ -16,7 +16,7 @@ from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.convolution import Convolution
 from catgrad.ops.shape import Axes, Permute, Reshape, Shape
 from catgrad.ops.window import positions
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -62,17 +62,11 @@ class Raised(Op, register=False):
     result = "transposed"
 
 
-@dataclass(frozen=True)
-class LoweredConvolutions:
-    """The pass that prints convolutions as matrix products of lowered images."""
-
-    name: str = "lowered-convolutions"
-
-    def apply(self, function: Function) -> Function:
-        """Replace each convolution, its transpose, and the gradient of its weights."""
-        if not any(isinstance(step.op, Convolution) for step in function.body):
-            return function
-        return prune.apply(Rewriter(function).sweep(_lower))
+def lowered_convolutions(function: Function) -> Function:
+    """Print convolutions, their transposes, and gradients of weights as matrix products of lowered images."""
+    if not any(isinstance(step.op, Convolution) for step in function.body):
+        return function
+    return prune(Rewriter(function).sweep(_lower))
 
 
 @dataclass(frozen=True)

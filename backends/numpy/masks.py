@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import copysign
 
 from catgrad.ops.compare import Select
 from catgrad.ops.logic import Not
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 from catgrad.terms.op import Op
 
 
@@ -19,18 +18,9 @@ class Masked(Op, register=False):
     result = "masked"
 
 
-@dataclass(frozen=True)
-class Masks:
-    """The pass that prints selections between floating numbers and 0 as masks."""
-
-    name: str = "masks"
-
-    def apply(self, function: Function) -> Function:
-        """Replace each Select with an operand that is 0."""
-        return Rewriter(function).sweep(_spell)
-
-
-def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
+@by_rule
+def masks(rewriter: Rewriter, apply: Apply) -> Values | None:
+    """Print selections between floating numbers and 0 as masks."""
     if not isinstance(apply.op, Select):
         return None
     condition, x, y = apply.inputs

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from catgrad.ops.slices import Slice, Split
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 
 
-@dataclass(frozen=True)
-class PartsAsSlices:
-    """The pass that prints splits as slices, where sizes are numbers."""
-
-    name: str = "parts-as-slices"
-
-    def apply(self, function: Function) -> Function:
-        """Replace each Split by a Slice for each part."""
-        return Rewriter(function).sweep(_spell)
-
-
-def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
+@by_rule
+def parts_as_slices(rewriter: Rewriter, apply: Apply) -> Values | None:
+    """Replace each Split by a Slice for each part, where sizes are numbers."""
     op, inputs, _ = apply
     if not isinstance(op, Split):
         return None

@@ -6,7 +6,7 @@ from catgrad.backend import NO_16_BITS, Backend
 
 from .. import templates
 from ..python.matmul import MatmulForms
-from ..torch.unsigned import Uint32InInt64
+from ..torch.unsigned import uint32_in_int64
 from . import control, elementwise, images, movement, random, reductions  # noqa: F401  # each registers rules
 from .loading import load
 from .models import postprocess, template_context
@@ -20,7 +20,7 @@ BACKEND = Backend(
     files={"README.md": "README.md.j2"},
     load=load,
     needs=(ONNX, ONNXRUNTIME),
-    passes=(Uint32InInt64(), MatmulForms()),
+    passes=(uint32_in_int64, MatmulForms()),
     template_context=template_context,
     lowers_to_loops=frozenset(RULES),
     postprocess=postprocess,

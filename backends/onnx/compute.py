@@ -36,5 +36,5 @@ def inlined(g: Graph, function: Callable[..., Any], *operands: Value) -> str:
     """Append the nodes of a function on variables, in place of an operator that runtimes lack."""
     term = build(function, [operand.type for operand in operands])
     straight = optimise(lower(Expand(lambda op: op.macro in RULES)(term)))
-    (result,) = computed(g, MatmulForms().apply(straight), operands)
+    (result,) = computed(g, MatmulForms()(straight), operands)
     return result

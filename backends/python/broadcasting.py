@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.printing.dialect import Literal
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -33,12 +33,10 @@ class BroadcastByOperators:
 
     takes_numbers: Callable[[Op, Dtype], bool]
     scalars_keep_dtype: bool = False
-    name: str = "broadcast-by-operators"
 
-    def apply(self, function: Function) -> Function:
+    def __call__(self, function: Function) -> Function:
         """Replace constants by literals, and remove Broadcasts that operators do."""
-        swept = Rewriter(function).sweep(self._implicit)
-        return prune.apply(swept)
+        return prune(Rewriter(function).sweep(self._implicit))
 
     def _implicit(self, rewriter: Rewriter, apply: Apply) -> Values | None:
         op, inputs, outputs = apply

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from catgrad.ops.whole import FloorDivide, Remainder
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 from catgrad.terms.op import Op
 
 
@@ -23,18 +21,9 @@ class RemainderByNumber(Op, register=False):
     elementwise = True
 
 
-@dataclass(frozen=True)
-class DivisionByNumbers:
-    """The pass that prints integer divisions by constants other than 0 as operators."""
-
-    name: str = "division-by-numbers"
-
-    def apply(self, function: Function) -> Function:
-        """Replace divisions by a constant by QuotientByNumber and RemainderByNumber."""
-        return Rewriter(function).sweep(_spell)
-
-
-def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
+@by_rule
+def division_by_numbers(rewriter: Rewriter, apply: Apply) -> Values | None:
+    """Print integer divisions by constants other than 0 as operators."""
     op, inputs, outputs = apply
     if not isinstance(op, (FloorDivide, Remainder)) or not rewriter.constant(inputs[1]):
         return None

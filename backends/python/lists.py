@@ -13,7 +13,7 @@ from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
 from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import FunctionText
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Apply, Function, Nested, Program
@@ -107,7 +107,7 @@ def grouped(function: Function, runs: Runs) -> Function:
     results, outputs = zip(*returned, strict=True) if returned else ((), ())
     changed = replace(function, arguments=arguments, inputs=inputs, results=results, outputs=outputs)
     body, types = tuple(rewriter.body), tuple(rewriter.types)
-    return prune.apply(replace(changed, body=body, types=types, names=rewriter.names))
+    return prune(replace(changed, body=body, types=types, names=rewriter.names))
 
 
 def _columns(values: Sequence[int], ports: Sequence[Port], runs: Runs) -> Iterator[tuple[Values, Port]]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.printing.dialect import Layers, Literal
-from catgrad.programs.passes import prune, share
+from catgrad.programs.passes.prune import prune
+from catgrad.programs.passes.share import share
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -69,12 +70,12 @@ def improved(function: Function, stays: Condition = is_literal, repeats: Conditi
 
     An operation that `stays` is computed in each iteration, one that `repeats` in each loop.
     """
-    function = share.apply(_without_invariants(function, stays))
+    function = share(_without_invariants(function, stays))
     places = [k for k, apply in enumerate(function.body) if Loop.of(apply)]
     for k in places:
         for j in places[: places.index(k)]:
             function = _with_rows(function, j, k, repeats)
-    return _narrowed(prune.apply(function))
+    return _narrowed(prune(function))
 
 
 def _without_invariants(function: Function, stays: Condition) -> Function:
@@ -85,7 +86,7 @@ def _without_invariants(function: Function, stays: Condition) -> Function:
         if loop is None:
             body.append(apply)
             continue
-        inside, rest = share.apply(loop.body), list[Apply]()
+        inside, rest = share(loop.body), list[Apply]()
         outside = {inner: outer for outer, inner in loop.constants.items()}
         for each in inside.body:
             if isinstance(each.op, Nested) or not outside.keys() >= {*each.inputs}:
@@ -131,7 +132,7 @@ def _with_rows(function: Function, j: int, k: int, repeats: Condition) -> Functi
     second = replace(
         second,
         op=replace(second.op, scanned=second.op.scanned + len(new)),
-        body=prune.apply(replace(inside, arguments=arguments, body=rest)),
+        body=prune(replace(inside, arguments=arguments, body=rest)),
         inputs=_inserted(second, second.inputs, [lists[same[v]] for v in new]),
     )
     body = list(function.body)
@@ -199,7 +200,7 @@ def _narrow(loop: Loop, read: set[int]) -> Loop:
     """Leave out the lists of a loop that are not read later, and the arrays that it does not read."""
     carried, end = loop.op.carried, loop.op.carried + loop.op.scanned
     kept = [k for k, v in enumerate(loop.outputs) if k < carried or v in read]
-    inside = prune.apply(replace(loop.body, results=tuple(loop.body.results[k] for k in kept)))
+    inside = prune(replace(loop.body, results=tuple(loop.body.results[k] for k in kept)))
     used = _read(inside.body, inside.results)
     taken = [k for k, v in enumerate(inside.arguments) if k < carried or v in used]
     return Loop(

@@ -11,7 +11,7 @@ from sys import maxsize
 from catgrad.dims import Size, product
 from catgrad.ops.contract import Contract
 from catgrad.ops.shape import Permute, Reshape
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -45,11 +45,10 @@ class MatmulForms:
 
     one_product: bool = False
     chooses_layouts: bool = False
-    name: str = "matmul-forms"
 
-    def apply(self, function: Function) -> Function:
+    def __call__(self, function: Function) -> Function:
         """Replace each contraction that is a matrix product, or a batch of them, by MatMul."""
-        return prune.apply(Rewriter(function).sweep(partial(_spell, self)))
+        return prune(Rewriter(function).sweep(partial(_spell, self)))
 
 
 @dataclass(frozen=True)

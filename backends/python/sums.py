@@ -16,9 +16,8 @@ class SumsInFloat32:
     """The pass that computes these operations on 16-bit numbers in float32, and rounds once."""
 
     ops: tuple[type[Op], ...]
-    name: str = "sums-in-float32"
 
-    def apply(self, function: Function) -> Function:
+    def __call__(self, function: Function) -> Function:
         """Insert casts around them."""
         return Rewriter(function).sweep(self._widen)
 

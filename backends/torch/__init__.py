@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
@@ -19,11 +19,11 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes, template_context
-from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
+from ..python.division import QuotientByNumber, RemainderByNumber, division_by_numbers
 from ..python.modules import Unforked
-from . import pullbacks
-from .fused_kernels import AffineMaps, ScaledSums
-from .unsigned import Uint32InInt64
+from .fused_kernels import affine_maps, scaled_sums
+from .pullbacks import pullbacks
+from .unsigned import uint32_in_int64
 
 OPERATORS = (
     Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
@@ -50,10 +50,10 @@ def takes_numbers(op: Op, dtype: Dtype) -> bool:
 
 
 PASSES: tuple[Pass, ...] = (
-    Uint32InInt64(),
-    DivisionByNumbers(),
-    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), cast(Pass, pullbacks))),
-    ScaledSums(),
+    uint32_in_int64,
+    division_by_numbers,
+    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(affine_maps, pullbacks)),
+    scaled_sums,
 )
 """The passes of the target."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
 from catgrad.ops.reduce import Broadcast
 from catgrad.printing.dialect import Literal
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -48,26 +47,14 @@ class Lerp(Op, register=False):
     result = "mean"
 
 
-@dataclass(frozen=True)
-class AffineMaps:
-    """The pass that fuses matrix products with the addition of a vector."""
-
-    name: str = "affine-maps"
-
-    def apply(self, function: Function) -> Function:
-        """Fuse to Affine where the product has no other reader."""
-        return prune.apply(Rewriter(function).sweep(partial(_affine, function.uses())))
+def affine_maps(function: Function) -> Function:
+    """Fuse matrix products with the addition of a vector, where the product has no other reader."""
+    return prune(Rewriter(function).sweep(partial(_affine, function.uses())))
 
 
-@dataclass(frozen=True)
-class ScaledSums:
-    """The pass that fuses sums and differences with products, as in optimisers."""
-
-    name: str = "scaled-sums"
-
-    def apply(self, function: Function) -> Function:
-        """Fuse to AddScaled and AddProduct where the product has no other reader."""
-        return prune.apply(Rewriter(function).sweep(partial(_scaled, function.uses())))
+def scaled_sums(function: Function) -> Function:
+    """Fuse sums and differences with products, as in optimisers, where the product has no other reader."""
+    return prune(Rewriter(function).sweep(partial(_scaled, function.uses())))
 
 
 def _affine(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | None:

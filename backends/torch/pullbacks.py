@@ -12,8 +12,6 @@ from catgrad.programs.passes.rewrite import Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
 
-name = "pullbacks"
-
 
 class WithPullback(Op, register=False):
     """The value of an operation, and its pullback as a function."""
@@ -41,24 +39,24 @@ PAIRED = (Attention, AffineLayerNorm)
 """Operations with such kernels in PyTorch."""
 
 
-def apply(function: Function) -> Function:
+def pullbacks(function: Function) -> Function:
     """Pair value and reverse of such operations on the same arguments, by a pullback."""
     wanted = {_reversed_at(step) for step in function.body} - {None}
     types: list[Any] = list(function.types)
-    names, body, pullbacks = dict(function.names), [], dict[Any, int]()
+    names, body, pulled = dict(function.names), [], dict[Any, int]()
     for step in function.body:
         op, inputs, outputs = step
         if isinstance(op, PAIRED) and (op, inputs) in wanted:
-            pullbacks[op, inputs] = len(types)
+            pulled[op, inputs] = len(types)
             name = names.setdefault(outputs[0], op.macro.lower())
             names[len(types)] = f"{name}_back"
             step = Apply(WithPullback(op), inputs, (*outputs, len(types)))
             types.append(None)  # a function, which has no array type
-        elif isinstance(op, Reversed) and _reversed_at(step) in pullbacks:
+        elif isinstance(op, Reversed) and _reversed_at(step) in pulled:
             cotangents = inputs[op.count :]
-            step = Apply(Pullback(op.op), (pullbacks[_reversed_at(step)], *cotangents), outputs)
+            step = Apply(Pullback(op.op), (pulled[_reversed_at(step)], *cotangents), outputs)
         body.append(step)
-    return replace(function, body=tuple(body), types=tuple(types), names=names) if pullbacks else function
+    return replace(function, body=tuple(body), types=tuple(types), names=names) if pulled else function
 
 
 def _reversed_at(step: Apply) -> tuple[Op, Values] | None:

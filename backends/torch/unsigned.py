@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from catgrad.ops.arithmetic import Maximum, Minimum
 from catgrad.ops.bits import BitAnd, BitOr, BitXor, ShiftRight
@@ -32,15 +32,9 @@ WITHIN_RANGE = (
 """Operations whose results fit 32 bits if their operands do."""
 
 
-@dataclass(frozen=True)
-class Uint32InInt64:
-    """The pass that computes uint32 in int64 modulo 2³²; arguments and results, of loops too, stay uint32."""
-
-    name: str = "uint32-in-int64"
-
-    def apply(self, function: Function) -> Function:
-        """Replace uint32 by int64 between arguments and results."""
-        return _Legaliser(function).run() if any(t.dtype is U32 for t in function.types) else function
+def uint32_in_int64(function: Function) -> Function:
+    """Compute uint32 in int64 modulo 2³²; arguments and results, of loops too, stay uint32."""
+    return _Legaliser(function).run() if any(t.dtype is U32 for t in function.types) else function
 
 
 class _Legaliser:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.ops.reduce import Broadcast
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Apply, Function, Program
 from catgrad.terms.state import Slot
@@ -108,7 +108,7 @@ def _with_tables(function: Function, slots: tuple[Slot, ...], places: dict[int, 
     body = tuple(
         apply._replace(inputs=tuple(replacements.get(v, v) for v in apply.inputs)) for apply in function.body
     )
-    return prune.apply(
+    return prune(
         replace(
             function,
             arguments=(*arguments, *function.arguments),

@@ -147,7 +147,7 @@ def test_a_checkpoint_equals_its_term(term, seed):
         arrays = integers_for(change(term), seed)
         assert equal(evaluate(change(wrapped), *arrays), evaluate(change(term), *arrays))
         function = lower(Expand()(change(wrapped)))
-        final = erase_barriers.apply(optimise(function))
+        final = erase_barriers(optimise(function))
         assert equal(evaluate(final, *arrays), evaluate(change(term), *arrays))
 
 

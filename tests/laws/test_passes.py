@@ -13,7 +13,8 @@ from catgrad.learn.entries import program
 from catgrad.learn.task import TERMS
 from catgrad.ops.cast import Cast
 from catgrad.ops.shape import Permute
-from catgrad.programs.passes import PIPELINE, optimise, transpose, widen_late
+from catgrad.programs.passes import PIPELINE, optimise, transpose
+from catgrad.programs.passes.widen_late import MOVES, widen_late
 from catgrad.programs.ports import Role
 from catgrad.programs.program import evaluate, lower
 from catgrad.terms.build import build
@@ -31,14 +32,14 @@ def equal(xs, ys):
     return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(xs, ys, strict=True))
 
 
-@pytest.mark.parametrize("each", PIPELINE, ids=lambda p: p.name)
+@pytest.mark.parametrize("each", PIPELINE, ids=lambda p: p.__name__)
 @given(term=integer_terms(), seed=st.integers(0, 99))
 def test_each_pass_preserves_the_meaning(each, term, seed):
     function = lower(Expand()(reverse(term)))
     arrays = [
         np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types
     ]
-    assert equal(evaluate(each.apply(function), *arrays), evaluate(function, *arrays))
+    assert equal(evaluate(each(function), *arrays), evaluate(function, *arrays))
 
 
 @given(integer_terms(), st.integers(0, 99))
@@ -101,12 +102,10 @@ def test_numbers_of_16_bits_are_moved_before_they_are_widened(dtype):
         return ops.sum(both, (0,)), ops.cast(both, dtype), ops.cast(ops.transpose(x), dtype)
 
     before = optimise(lower(build(function, [NdArrayType((2, 3), dtype), NdArrayType((4, 2), dtype)])))
-    after = widen_late.apply(before)
+    after = widen_late(before)
     arrays = [a.astype(dtype.numpy) for a in draw_arrays([F, NdArrayType((4, 2))], (-1, 1), 0)]
     assert equal(evaluate(after, *arrays), evaluate(before, *arrays))
-    moved = [
-        after.types[v].dtype for a in after.body if isinstance(a.op, widen_late.MOVES) for v in a.outputs
-    ]
+    moved = [after.types[v].dtype for a in after.body if isinstance(a.op, MOVES) for v in a.outputs]
     assert {*moved} == {dtype}
     casts = [apply.op for apply in after.body if isinstance(apply.op, Cast)]
     assert [cast.widens for cast in casts].count(False) == 1

@@ -26,7 +26,7 @@ def chain(depth, wrap):
         return x
 
     term = reverse(build(forward, [NdArrayType((1000,))]))
-    return erase_barriers.apply(optimise(lower(Expand()(term))))
+    return erase_barriers(optimise(lower(Expand()(term))))
 
 
 def test_checkpoints_lower_the_peak():

@@ -89,7 +89,7 @@ def require_sizes(types: tuple[NdArrayType, ...], sizes: Mapping[str, int]) -> N
 
 def prepared(function: Function) -> Function:
     """Optimise a function and its loops and branches, and nest these."""
-    return nest(erase_barriers.apply(optimise(function)), prepared)
+    return nest(erase_barriers(optimise(function)), prepared)
 
 
 def workspace(function: Function) -> list[int | None]:

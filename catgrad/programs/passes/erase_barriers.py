@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 from catgrad.terms.structural import Barrier
 
-name = "erase-barriers"
 
-
-def apply(function: Function) -> Function:
+@by_rule
+def erase_barriers(rewriter: Rewriter, apply: Apply) -> Values | None:
     """Remove every Barrier."""
-    return Rewriter(function).sweep(_erase)
-
-
-def _erase(rewriter: Rewriter, apply: Apply) -> Values | None:
     return apply.inputs if isinstance(apply.op, Barrier) else None

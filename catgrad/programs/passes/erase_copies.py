@@ -7,10 +7,8 @@ from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.structural import Copy, Discard, Label, StopGradient
 
-name = "erase-copies"
 
-
-def apply(function: Function) -> Function:
+def erase_copies(function: Function) -> Function:
     """Remove Copy, Discard, Label and StopGradient; labels become the names of values."""
     return with_whole_names(Rewriter(function).sweep(_erase))
 

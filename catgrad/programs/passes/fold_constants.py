@@ -6,21 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
-name = "fold-constants"
 
-
-def apply(function: Function) -> Function:
+@by_rule
+def fold_constants(rewriter: Rewriter, apply: Apply) -> Values | None:
     """Evaluate elementwise operations and data movement on constants by `ref`."""
-    return Rewriter(function).sweep(_fold)
-
-
-def _fold(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     types = [rewriter.types[value] for value in outputs]
     if inputs and _is_zero(rewriter, op, inputs, types):

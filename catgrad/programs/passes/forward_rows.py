@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catgrad.ops.scan import Scan
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function, Nested
-
-name = "forward_rows"
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply, Nested
 
 
-def apply(function: Function) -> Function:
+@by_rule
+def forward_rows(rewriter: Rewriter, apply: Apply) -> Values | None:
     """Read, instead of a stack of rows that a loop returns unchanged, the one whose rows it reads."""
-    return Rewriter(function).sweep(_forward)
-
-
-def _forward(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     if not (isinstance(op, Nested) and isinstance(op.op, Scan)):
         return None

@@ -12,10 +12,8 @@ from catgrad.programs.program import Apply, Function
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
 
-name = "fuse_loops"
 
-
-def apply(function: Function) -> Function:
+def fuse_loops(function: Function) -> Function:
     """Fuse the first pair of loops that allows it; the pipeline repeats this."""
     loops = {value: each for each in function.body if isinstance(each.op, Scan) for value in each.outputs}
     for second in dict.fromkeys(loops.values()):

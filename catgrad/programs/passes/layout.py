@@ -7,10 +7,8 @@ from catgrad.ops.shape import Permute
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 
-name = "layout"
 
-
-def apply(function: Function) -> Function:
+def layout(function: Function) -> Function:
     """Absorb each Permute before a contraction, or as its only reader, into the labels."""
     uses = function.uses()
 

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import Protocol, cast
 
 from catgrad.errors import CatgradError
-from catgrad.programs.passes import (
-    erase_copies,
-    fold_constants,
-    fuse_loops,
-    layout,
-    prune,
-    share,
-    simplify,
-    slice_early,
-)
+from catgrad.programs.passes.erase_copies import erase_copies
+from catgrad.programs.passes.fold_constants import fold_constants
+from catgrad.programs.passes.fuse_loops import fuse_loops
+from catgrad.programs.passes.layout import layout
+from catgrad.programs.passes.prune import prune
+from catgrad.programs.passes.rewrite import Pass
+from catgrad.programs.passes.share import share
+from catgrad.programs.passes.simplify import simplify
+from catgrad.programs.passes.slice_early import slice_early
 from catgrad.programs.program import Function
 
-
-class Pass(Protocol):
-    """A module or an object with a name and a function on functions."""
-
-    @property
-    def name(self) -> str: ...
-
-    def apply(self, function: Function) -> Function: ...
-
-
-PIPELINE = cast(
-    Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, slice_early, fuse_loops, prune)
-)
+PIPELINE: Sequence[Pass] = (
+    erase_copies, fold_constants, simplify, share, layout, slice_early, fuse_loops, prune,
+)  # fmt: skip
 
 MAX_ROUNDS = 100
 """The maximum number of rounds; each rule shrinks code or moves it one way, so a fixed point exists."""
@@ -41,7 +29,7 @@ def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
     """Apply all passes in turn until none of them changes the function."""
     settled = 0  # the number of consecutive passes that changed nothing
     for each in islice(cycle(passes), MAX_ROUNDS * len(passes)):
-        before, function = function, each.apply(function)
+        before, function = function, each(function)
         settled = settled + 1 if function is before else 0
         if settled == len(passes):
             return function

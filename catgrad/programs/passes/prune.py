@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from catgrad.programs.program import Apply, Function
 
-name = "prune"
 
-
-def apply(function: Function) -> Function:
+def prune(function: Function) -> Function:
     """Remove operations none of whose outputs is needed."""
     needed = set(function.results)
     kept = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -12,6 +13,9 @@ from catgrad.types import NdArrayType
 
 Values = tuple[int, ...]
 Rule = Callable[["Rewriter", Apply], Values | None]
+
+Pass = Callable[[Function], Function]
+"""A transformation of a function that keeps its meaning."""
 
 
 class Rewriter:
@@ -89,6 +93,16 @@ class Rewriter:
     def _current(self, values: Values) -> Values:
         now = self._stands_for
         return tuple([now.get(value, value) for value in values]) if now else values
+
+
+def by_rule(rule: Rule) -> Pass:
+    """Make of a rule the pass that applies it to each operation."""
+
+    @wraps(rule)
+    def swept(function: Function) -> Function:
+        return Rewriter(function).sweep(rule)
+
+    return swept
 
 
 def _depth(name: str) -> tuple[bool, int, int]:

@@ -6,18 +6,16 @@ from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 
-name = "share"
 
-
-def apply(function: Function) -> Function:
+def share(function: Function) -> Function:
     """Replace each repeated operation by its first occurrence."""
     first: dict[tuple[Op, Values], Values] = {}
 
-    def share(rewriter: Rewriter, apply: Apply) -> Values | None:
+    def known(rewriter: Rewriter, apply: Apply) -> Values | None:
         op, inputs, outputs = apply
         if isinstance(op, Nested):  # lowered loops are not compared
             return None
-        known = first.setdefault((op, tuple(sorted(inputs)) if op.commutative else inputs), outputs)
-        return None if known is outputs else known
+        before = first.setdefault((op, tuple(sorted(inputs)) if op.commutative else inputs), outputs)
+        return None if before is outputs else before
 
-    return Rewriter(function).sweep(share)
+    return Rewriter(function).sweep(known)

@@ -10,21 +10,16 @@ from catgrad.ops.compare import Select
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import without
 from catgrad.ops.table import Stack, Unstack
-from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values, by_rule
+from catgrad.programs.program import Apply
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
-name = "simplify"
 
-
-def apply(function: Function) -> Function:
+@by_rule
+def simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
     """Remove identities, fuse adjacent data movement, and move broadcasts after elementwise operations."""
-    return Rewriter(function).sweep(_simplify)
-
-
-def _simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, _ = apply
     for rule in (_identity, _stacked, _unit, _choice, _inverse, _fuse, _subtract, _scale, _broadcast_late):
         instead = rule(rewriter, op, inputs)

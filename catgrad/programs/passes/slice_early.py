@@ -14,13 +14,11 @@ from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
 
-name = "slice-early"
-
 Block = tuple[tuple[int, Size], ...]
 """The start and the size of a slice along each axis."""
 
 
-def apply(function: Function) -> Function:
+def slice_early(function: Function) -> Function:
     """Move each slice that is the only reader of a value before the operation that computes it."""
     uses = function.uses()
 

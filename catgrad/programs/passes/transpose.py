@@ -11,7 +11,7 @@ from catgrad.ops.reduce import Broadcast, Sum
 from catgrad.ops.scan import Scan
 from catgrad.ops.shape import Permute
 from catgrad.ops.table import Stack, Unstack
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Apply, Function, Nested, Program
@@ -155,7 +155,7 @@ class Transposition:
             if (value in self.turned) is not (place in self.returned):
                 results[place] = rewriter.apply(_swap(rewriter.types[value]), value)
         changed = replace(function, body=tuple(rewriter.body), types=tuple(rewriter.types))
-        return prune.apply(replace(changed, results=tuple(results)))
+        return prune(replace(changed, results=tuple(results)))
 
     def _rule(self, rewriter: Rewriter, apply: Apply) -> Values | None:
         op: Any = apply.op

@@ -11,17 +11,15 @@ from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Flip, Pad, Slice
 from catgrad.ops.window import Window
-from catgrad.programs.passes import prune
+from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
-
-name = "widen-late"
 
 MOVES = (Broadcast, Concat, Flip, Pad, Permute, Reshape, Slice, Window)
 """Operations whose results are elements of their operands, or zeros."""
 
 
-def apply(function: Function) -> Function:
+def widen_late(function: Function) -> Function:
     """Move exact casts from 16 bits behind operations that move their results."""
 
     def move(rewriter: Rewriter, apply: Apply) -> Values | None:
@@ -40,7 +38,7 @@ def apply(function: Function) -> Function:
             rewriter.name(moved, rewriter.names[outputs[0]])
         return (rewriter.apply(cast, moved),)
 
-    return prune.apply(Rewriter(function).sweep(move))
+    return prune(Rewriter(function).sweep(move))
 
 
 def _widening(rewriter: Rewriter, value: int) -> Cast | None:
