@@ -15,6 +15,7 @@ from catgrad.backends.ggml.tools import GGML
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+from tests.covering import pytest_collection_modifyitems  # noqa: F401  # a hook
 from tests.newest_ggml import newest
 
 settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)

@@ -27,6 +27,15 @@ TOGETHER = {
 }  # fmt: skip
 """Cases that share a program, by target: emitting, compiling or loading one is slower than running it."""
 
+BOTH_WAYS = ("module", "numpy", "onnx", "torch", "torch-module")
+"""Targets that run operations forward and in reverse in every run of the tests.
+
+On others the reverse, which has the values too, stands for both: compiling is what takes long there.
+"""
+
+BOTH_WAYS = ("numpy", "onnx", "torch", "torch-module")
+"""Targets that run operations forward too; on others the reverse, which has the values, stands for both."""
+
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 """Phases without shrinking, for the same reason."""
 
@@ -72,7 +81,7 @@ def on_targets_with(*needed):
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("jax", *USUAL, needed=needed, long=LONG)
+    return on(*USUAL, "jax", needed=needed, long=LONG)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

@@ -58,7 +58,7 @@ def cnn() -> Task:
 
 
 def char_gpt() -> Task:
-    model = gpt(11, N, depth=2, width=32, heads=4, context=16)
+    model = gpt(11, N, depth=1, width=32, heads=4, context=16)
     model = model >> layers.dropout(model.target.table[0], 0.2, name="drop")
     return Task(model, clipped(adamw(0.01, epsilon=1e-3), 0.5), cross_entropy, "char_gpt", classes(N, 16))
 

@@ -17,7 +17,7 @@ from catgrad.testing import Batches, Case, draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import torch
 from tests.models import mlp
-from tests.targets import TOGETHER, emit, on_targets_with
+from tests.targets import BOTH_WAYS, TOGETHER, emit, on_targets_with
 
 F16, BF16 = Dtype.float16, Dtype.bfloat16
 EPSILON = {F16: 2**-10, BF16: 2**-7}
@@ -25,9 +25,9 @@ both_dtypes = pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda d: d.name
 
 
 def cases():
-    """List the examples of operations on floats, without constants that overflow."""
-    return [
-        (op, dtype, Case(f"{name}-{number}-{dtype.name}-{way}", function, op.domain, way == "reverse"))
+    """List the examples of operations on floats, first ones first, without constants that overflow."""
+    found = [
+        (op, dtype, number > 0, Case(f"{name}-{number}-{dtype.name}-{way}", function, op.domain, way == "reverse"))
         for name, op_class in OPS.items()
         if op_class is not Constant
         for number, (op, types) in enumerate(op_class.examples())
@@ -36,22 +36,23 @@ def cases():
         for function in [singleton(in_dtype(op, dtype), *in_dtype(types, dtype))]
         for way in ("forward", "reverse")
     ]
+    return sorted(found, key=lambda case: case[2])
 
 
 CASES = cases()
-BOTH_WAYS = ("numpy", "torch", "onnx")
-"""Targets that run functions forward too; on others the reverse, which has the values, stands for both."""
-
 BATCHES = {
-    both: Batches([case for _, _, case in CASES if both or case.reversed], TOGETHER) for both in (False, True)
+    both: Batches([case for *_, case in CASES if both or case.reversed], TOGETHER) for both in (False, True)
 }
 ON_TARGETS = [
-    pytest.param(*target.values, *each, id=f"{each[-1]}-{target.values[0]}", marks=target.marks)
-    for each in CASES
+    pytest.param(*target.values, op, dtype, case, id=f"{case}-{target.values[0]}", marks=marks)
+    for op, dtype, is_later, case in CASES
     for target in on_targets_with("16 bits").args[1]
     if "16 bits" not in get_backend(*target.values).known_gaps
-    if each[-1].reversed or target.values[0] in BOTH_WAYS
+    for both in [target.values[0] in BOTH_WAYS]
+    if case.reversed or both
+    for marks in [[*target.marks, *[pytest.mark.long] * (is_later and not both)]]
 ]
+"""Operations on targets; where compiling takes long, the first example of each is run in every run."""
 
 
 @pytest.mark.parametrize(("target", "op", "dtype", "case"), ON_TARGETS)
@@ -110,6 +111,7 @@ LONG = {
 }
 
 
+@pytest.mark.covering(2)
 @on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", LONG)
@@ -165,6 +167,7 @@ SCALAR_MAPS = {
 }  # fmt: skip
 
 
+@pytest.mark.covering(2)
 @on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", SCALAR_MAPS)
@@ -200,6 +203,7 @@ def test_sorting_and_nan(target, dtype):
     assert nan.tolist() == [False, True, False, False, False, True]
 
 
+@pytest.mark.covering
 @on_targets_with("16 bits")
 @both_dtypes
 def test_a_network_trains_as_in_torch(target, dtype):

@@ -105,6 +105,7 @@ class Training:
                 np.testing.assert_allclose(mean + lead, weights[name].detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("average", AVERAGES)
 def test_averages_are_continued(average, before):
@@ -117,6 +118,7 @@ def test_averages_are_continued(average, before):
     training.continues(learner)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("begin", [1, 2, 4])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("average", ["mean", "of many"])

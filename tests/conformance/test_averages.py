@@ -59,6 +59,7 @@ def in_pytorch(torch, values):
     return module
 
 
+@pytest.mark.covering
 @on("numpy", "torch", "jax", "c", "javascript", long=("javascript",))
 @pytest.mark.parametrize("name", DECAYS)
 def test_averages_are_those_of_pytorch(name, target):

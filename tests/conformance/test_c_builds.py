@@ -117,6 +117,7 @@ def test_products_of_a_cblas(model):
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
+@pytest.mark.covering
 @NEEDS_ZIG
 @pytest.mark.parametrize("machine", ["aarch64-linux-musl", "x86_64-windows-gnu"])
 def test_cross_compiled_programs(model, machine):
@@ -132,6 +133,7 @@ def test_neon_computes_the_same(model):
     assert_right(model, output(QEMU, build(model, *flags, to="neon", compiler=ZIG), STEPS))
 
 
+@pytest.mark.covering
 @NEEDS_ZIG
 @NEEDS_NODE
 @pytest.mark.parametrize("flags", [("-O2", "-msimd128"), ("-O1", "-DGEMM_SCALAR")])

@@ -73,6 +73,7 @@ def equal(x, y):
     return same and (y.dtype.kind != "f" or np.array_equal(np.signbit(x), np.signbit(y)))
 
 
+@pytest.mark.covering(2)
 @on_targets
 @BEFORE
 @AFTER
@@ -100,6 +101,7 @@ def test_any_shape_and_any_number(target, before, after, data):
     assert equal(run_on(get_backend(target), term, x)[0], wanted)
 
 
+@pytest.mark.covering(2)
 @on_targets
 @BEFORE
 @AFTER

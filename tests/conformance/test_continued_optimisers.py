@@ -125,6 +125,7 @@ def assert_law(kind, options, before):
     assert_continues(case, optimizer, before=before)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_optimisers_are_continued(kind, before):

@@ -158,6 +158,7 @@ def batches(count=8):
     return [(torch.randn(5, 3, dtype=torch.float64), torch.randn(5, 2).double()) for _ in range(count)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("before", [0, 3])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kind", OPTIMISERS)

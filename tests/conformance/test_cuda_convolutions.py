@@ -131,6 +131,7 @@ def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name,
             np.testing.assert_array_equal(result, wanted, key)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["bf16", "bf16x6"])
 @pytest.mark.parametrize("key", CASES)
 def test_sums_of_convolutions_have_the_same_bits_on_repeat(key, name, monkeypatch):

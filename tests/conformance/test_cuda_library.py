@@ -106,6 +106,7 @@ def loaded(library="all"):
     return replace(whole, files=files).load(simulate=True)()
 
 
+@pytest.mark.covering(2)
 @NEEDS_CXX
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -51,6 +51,7 @@ def close(result, expected, tolerance):
     )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_step_on_all_shards_is_a_step_on_the_whole_batch(dtype, count):

@@ -21,6 +21,7 @@ DIFFERENT = {
 """Differences of libraries: PyTorch's gelu of ∞ and fmod of far numbers are NaN; XLA takes 1 / 3e38 for 0."""
 
 
+@pytest.mark.covering
 @on(*sorted(TARGETS), long=TARGETS - {"numpy", "onnx"})
 @pytest.mark.parametrize("edge", EDGES)
 def test_edges(target, edge):

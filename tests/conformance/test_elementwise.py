@@ -38,6 +38,7 @@ def test_connectives_and_tests_of_elements(target, drawn):
     assert_as_torch(target, ops.is_finite, torch.isfinite, x)
 
 
+@pytest.mark.covering
 @on_targets_with("nan")
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, None), (None, 1), (1.0, 1.0)])
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
@@ -62,6 +63,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.covering
 @on_targets
 @pytest.mark.parametrize("rows", [3, 9])
 @pytest.mark.parametrize("width", [2, 3, 4])

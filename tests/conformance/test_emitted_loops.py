@@ -21,6 +21,7 @@ from tests.targets import emit, on, on_targets
 in_python = on("numpy", "torch")
 
 
+@pytest.mark.covering
 @on_targets
 @pytest.mark.parametrize(
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]

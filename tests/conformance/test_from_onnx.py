@@ -94,6 +94,7 @@ def exported(module, x, dynamo):
     return file.getvalue()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamo", [False, True], ids=["legacy", "dynamo"])
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_that_pytorch_exports_predict_the_same(name, dynamo):

@@ -119,6 +119,7 @@ def test_pools_of_all_geometries(case):
         assert_same(getattr(torch.nn, f"AvgPool{spatial}d")(size, stride, padding), (x,), 1e-12)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["numpy", "c"])
 @pytest.mark.parametrize("name", TRAINED)
 def test_emitted_reverses_agree_with_autograd(name, target):

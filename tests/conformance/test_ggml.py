@@ -39,6 +39,7 @@ MODELS = {name: c_models.MODELS[name] for name in ("mlp", "cnn", "lstm", "char_g
 MODELS["vit"] = Model(vit, pictures, (5, 2, 5))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "name",
@@ -101,6 +102,7 @@ TRAPPED = [Case(name, build(trap, [NdArrayType((6, 7))])) for name, trap in TRAP
 TRAPPED_TOGETHER = {name: Batches(TRAPPED, {"ggml": len(TRAPPED)}) for name in ("installed", "newest")}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", TRAPPED, ids=str)
 def test_traps_of_ggml(case, ggml_version):
     """Compare with the reference what ggml computes wrongly, or aborts at, in its plain form."""

@@ -90,6 +90,7 @@ def test_files_of_training_are_converted(tmp_path, kind, model, learner):
     assert tensors.keys() == learner.parameters.keys()  # and no state
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["numpy", "ggml"])
 def test_files_of_quantised_weights_are_read_for_training(tmp_path, kind, model, learner, target):
     checkpoint.save(learner, tmp_path / "a.gguf")

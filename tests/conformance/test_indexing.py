@@ -112,6 +112,7 @@ def test_shapes_and_dtypes_that_do_not_fit_are_refused():
         build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
 
 
+@pytest.mark.covering
 @on_targets_with("nan")
 @pytest.mark.parametrize("descending", [False, True])
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
@@ -126,6 +127,7 @@ def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
         )
 
 
+@pytest.mark.covering
 @on_targets
 @pytest.mark.parametrize("largest", [False, True])
 @drawn(25, drawn=arrays_with_axis(least=2), k=st.integers(0, 2))

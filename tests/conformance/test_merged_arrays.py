@@ -119,6 +119,7 @@ LEGACY, DYNAMO = [(name, False) for name in MODULES], [(name, True) for name in 
 """Modules by exporter: of equal layers of one input, the newer one stores one, and nothing of the other."""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "dynamo"), LEGACY + DYNAMO)
 def test_equal_arrays_are_trained_apart_and_tied_ones_together(name, dynamo):
     module, x = made(name)

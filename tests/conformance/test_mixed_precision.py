@@ -160,6 +160,7 @@ def in_float32(model):
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
+@pytest.mark.covering
 @on_targets_with("16 bits")
 @every_model
 def test_the_loss_curve_is_that_of_autocast(target, name):

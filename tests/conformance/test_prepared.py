@@ -74,6 +74,7 @@ def inputs(model, n):
     return rng.integers(0, CLASSES, shape) if whole else rng.normal(size=shape).astype(type.dtype.numpy)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("openmp", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_packed_weights_give_the_same_bits(name, openmp):

@@ -32,6 +32,7 @@ def twin(parameters):
     return tensors, forward
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
@@ -143,6 +144,7 @@ SHAPED = {
 }  # fmt: skip
 
 
+@pytest.mark.covering
 @on_all_targets
 @pytest.mark.parametrize("name", SHAPED)
 def test_operations_on_axes(name, target):
@@ -179,6 +181,7 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("name", OPTIMISERS)
@@ -361,6 +364,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.covering
 @on_all_targets
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_agree_with_torch(name, target):
@@ -411,6 +415,7 @@ def test_a_small_cnn_trains_as_in_torch(target):
         np.testing.assert_allclose(learner.step(images, y), wanted.item(), rtol=1e-10)
 
 
+@pytest.mark.covering
 @on_all_targets_with("symbolic sizes")
 @pytest.mark.parametrize(("causal", "window"), [(False, None), (True, None), (True, 3)])
 def test_attention_agrees_with_torch(target, causal, window):

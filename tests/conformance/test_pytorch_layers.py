@@ -105,6 +105,7 @@ class SelfAttention(nn.MultiheadAttention):
         return super().forward(x, x, x, attn_mask=mask if self.causal else None)[0]
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
@@ -136,6 +137,7 @@ def test_attention_with_rotary_embedding():
     np.testing.assert_allclose(learner.predict(x), wanted, rtol=1e-9)
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
@@ -158,6 +160,7 @@ def test_stacked_blocks_have_distinct_names():
     assert factor_parameters(stack)[0][8].type.shape == (4, 16)
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_causal_block_ignores_later_positions(target, norm_first):

@@ -34,6 +34,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.covering
 @on_targets
 @pytest.mark.parametrize("name", PAIRS)
 @drawn(shape=SHAPES, reduction=REDUCTIONS)

@@ -133,6 +133,7 @@ def numbers_in_float64():
     torch.set_default_dtype(usual)
 
 
+@pytest.mark.covering
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", OPTIMISERS)
 @drawn(8, data=st.data())
@@ -206,6 +207,7 @@ def torch_muon(matrices, o):
     )  # fmt: skip
 
 
+@pytest.mark.covering
 @on_targets_with("learner")
 @pytest.mark.parametrize("outputs_first", [False, True])
 @drawn(5, options=st.fixed_dictionaries(MUON))
@@ -394,6 +396,7 @@ SCHEDULES = {
 }  # fmt: skip
 
 
+@pytest.mark.covering
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_agree_with_torch(name, target):

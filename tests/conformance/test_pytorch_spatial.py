@@ -152,6 +152,7 @@ def test_avg_pool(target, case, count_include_pad):
     )
 
 
+@pytest.mark.covering
 @on_targets
 @pytest.mark.parametrize("kind", ["avg", "max"])
 @drawn(data=st.data())

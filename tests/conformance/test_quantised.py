@@ -111,6 +111,7 @@ def test_no_float_is_between_integers(name):
     assert {t.dtype for t in quantised.predict_term.H.w.table} <= {Dtype.int8, Dtype.int32, Dtype.int64}
 
 
+@pytest.mark.covering
 @on("numpy", "torch", "c", "javascript", "wasm", "onnx", long=LONG)
 @pytest.mark.parametrize("name", NETS)
 def test_all_targets_compute_the_same_integers(target, name):

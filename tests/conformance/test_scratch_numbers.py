@@ -90,6 +90,7 @@ def polynomials(x, y):
     ]  # fmt: skip
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("dtype", [I32, U32], ids=str)
 def test_integers_of_32_bits_wrap(vm, dtype):

@@ -64,12 +64,14 @@ def assert_trains(task, vm, batch=4, **options):
     return sprite
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", MODELS)
 def test_models(vm, name):
     assert_trains(MODELS[name](), vm)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", ODD)
 def test_odd_inputs_outputs_and_parameters(vm, name):
@@ -84,6 +86,7 @@ def test_odd_inputs_outputs_and_parameters(vm, name):
         assert found.dtype == expected.dtype and found.shape == expected.shape
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", ["mlp", "cnn", "gru"])
 @pytest.mark.parametrize(("batch", "unroll"), [(1, "max"), (3, "compact")])
@@ -91,12 +94,14 @@ def test_loops_may_be_unrolled(vm, name, batch, unroll):
     assert_trains(MODELS[name](), vm, batch, unroll=unroll)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers(vm, name):
     assert_trains(mlp(OPTIMISERS[name]), vm)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(vm, name):
@@ -104,6 +109,7 @@ def test_losses(vm, name):
     assert_trains(mlp(loss=LOSSES[name], labels=labels), vm, 2)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("name", ["mlp", "normalised"])
 def test_a_trained_sprite_is_saved_and_reloaded(vm, name):

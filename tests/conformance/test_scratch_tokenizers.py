@@ -82,6 +82,7 @@ def check(vm, tokenizer, given):
     return machine
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("kind", TRAINED)
 def test_sprites_of_tokenizers_of_hugging_face(vm, kind):

@@ -84,6 +84,7 @@ def expected(kind, text, count):
     return tokens
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_generated_text_agrees_with_the_model_without_a_cache(vm, kind):

@@ -45,6 +45,7 @@ def packed(kind, options):
     return Layer(4, 3, batch_first=True, **options)
 
 
+@pytest.mark.covering
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers_train_as_packed_sequences(target, name):
@@ -72,6 +73,7 @@ class Attention(nn.MultiheadAttention):
         return y.masked_fill(padding[..., None], 0)
 
 
+@pytest.mark.covering
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_trains_as_with_a_mask_of_padding(target, causal):
@@ -88,6 +90,7 @@ class Block(nn.TransformerEncoderLayer):
         return super().forward(x, src_key_padding_mask=padding).masked_fill(padding[..., None], 0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["numpy", "c"])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_transformer_blocks_train_as_with_a_mask_of_padding(target, norm_first):

@@ -11,6 +11,7 @@ from tests.targets import emit, on
 TARGETS = ("numpy", "torch", "jax", "c", "cuda", "javascript", "webgpu", "ggml")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("count", [3, 6])
 @pytest.mark.parametrize("model", ["resnet", "dense"])
 @on(*TARGETS, long=("ggml",))

@@ -49,6 +49,7 @@ def imported(name):
         return module, inputs, from_torch(module, *inputs)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_families_compute_the_numbers_of_pytorch(name, target):
     assert largest_difference(*imported(name), target) <= 1e-4

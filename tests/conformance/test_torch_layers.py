@@ -48,6 +48,7 @@ def trained_as_in_pytorch(module, example, batches, target, **options):
     return learner
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_layers_train_as_in_pytorch_at_several_batches(name, target):
     module, example = made(name, 4)
@@ -61,6 +62,7 @@ LENGTH_CASES = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), LENGTH_CASES)
 def test_layers_over_symbolic_lengths_train_as_in_pytorch(name, target):
     torch.manual_seed(0)

@@ -40,6 +40,7 @@ CASES = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_steps_are_those_of_training_and_predictions_those_of_evaluation(name, target):
     _, learner, batches, _ = compiled(name, target)

@@ -113,6 +113,7 @@ ON_SOME = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("target", "name"), ON_SOME)
 def test_five_steps_at_several_lengths(target, name):
     make, loss = MODULES[name]

@@ -133,6 +133,7 @@ IN_C = ("advantages", "roll", "contrast", "Q-values", "margin", "rows of words",
 """Cases that are also compiled."""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("name", "target"), [*((name, "numpy") for name in CASES), *((name, "c") for name in IN_C)]
 )

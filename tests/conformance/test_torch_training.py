@@ -76,6 +76,7 @@ TRAINED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["numpy", "c"])
 @pytest.mark.parametrize("name", TRAINED)
 def test_steps_in_training_mode_agree(name, target):

@@ -176,6 +176,7 @@ def assert_equal(found, wanted, tolerance, name):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.covering
 @on_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize(("name", "optimiser"), PAIRS)

@@ -1,0 +1,41 @@
+"""Covering arrays of tests' parameters: what repeats the values of quicker tests is long.
+
+`@pytest.mark.covering` keeps, of a test's combinations of parameters, a few in which each value of each
+parameter occurs; `@pytest.mark.covering(2)` keeps some in which each pair of values does. The others are marked
+`long`. Of as telling combinations, the first stays, so values that cost least come first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+
+def repeated(grid: Sequence[Mapping[str, object]], strength: int) -> Iterator[int]:
+    """Yield the places of combinations that add none of so many values to a greedy covering array."""
+    values = [[(name, repr(value)) for name, value in sorted(each.items())] for each in grid]
+    held = [set(combinations(each, strength)) for each in values]
+    missing, rest = set[Any]().union(*held), list(range(len(grid)))
+    while missing:
+        best = max(rest, key=lambda place: len(held[place] & missing))
+        missing -= held[best]
+        rest.remove(best)
+    yield from rest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark the combinations beyond a covering array as long, apart from those that are long or skipped."""
+    grids = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("covering")
+        skipped = any(each.args[0] is True for each in item.iter_markers("skipif"))
+        if mark and not skipped and not item.get_closest_marker("long"):
+            grids[item.parent, item.originalname, *(mark.args or (1,))].append(item)
+    for (*_, strength), found in grids.items():
+        for place in repeated([item.callspec.params for item in found], strength):
+            found[place].add_marker("long")
