@@ -17,7 +17,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=MODELS)
+QUICK = ("mlp", "char_gpt")
+"""Models that are built in every run of the tests."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK)) for name in MODELS])
 def model(request, tmp_path):
     return written(request.param, tmp_path)
 
