@@ -19,6 +19,7 @@ from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.artifact import Artifact
+    from catgrad.cli.modules import Training
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -366,14 +367,24 @@ def verify(
         from catgrad.cli.modules import Training
 
         training = Training(model, input, loss, optimizer, lr, evaluation, trainable, scheduler=scheduler)
-        learner = training.learner(target, option)
-        replay = learner.verify(training.batches(learner.artifact, steps, classes))
-        report(replay.HEADER, replay.rows)
-        if plot:
-            replay.plot(plot)
-        replay.check()
+        _replay(training, target, option, steps, classes, plot)
         return
     require_unused(context, [*OF_MODULES, "steps", "classes", "plot"], "without --input")
+    _compare(model, target, option, precision)
+
+
+def _replay(training: Training, target: str, option: list[str], steps: int, classes: int, plot: str) -> None:
+    """Compare a training by PyTorch with that of the emitted program. Raises: VerificationError"""
+    learner = training.learner(target, option)
+    replay = learner.verify(training.batches(learner.artifact, steps, classes))
+    report(replay.HEADER, replay.rows)
+    if plot:
+        replay.plot(plot)
+    replay.check()
+
+
+def _compare(model: str, target: str, option: list[str], precision: str) -> None:
+    """Compare the emitted functions of a model with the reference. Raises: VerificationError"""
     from catgrad.learn.task import COMPILED
     from catgrad.verification import verify
 

@@ -224,13 +224,8 @@ def conv(
     x: Var, w: Var, stride: int | Axes = 1, padding: int | Axes = 0, dilation: int | Axes = 1, groups: int = 1
 ) -> Var:
     """y[n, o, p] = Σ x[n, c, p · stride + k · dilation] · w[o, c, k], in as many axes as x has beyond two."""
-    spatial = x.type.rank - 2
-    return Conv(
-        for_each_axis(stride, spatial),
-        for_each_axis(padding, spatial),
-        for_each_axis(dilation, spatial),
-        groups,
-    )(x, w)
+    s, p, d = (for_each_axis(each, x.type.rank - 2) for each in (stride, padding, dilation))
+    return Conv(s, p, d, groups)(x, w)
 
 
 def conv_transpose(
@@ -244,13 +239,8 @@ def conv_transpose(
 ) -> Var:
     """y[n, c, i] = Σ x[n, o, p] · w[o, c, k] over p · stride + k · dilation = i, the transpose of conv."""
     spatial = x.type.rank - 2
-    return ConvTranspose(
-        for_each_axis(stride, spatial),
-        for_each_axis(padding, spatial),
-        for_each_axis(dilation, spatial),
-        groups,
-        for_each_axis(output_padding, spatial),
-    )(x, w)
+    s, p, d = (for_each_axis(each, spatial) for each in (stride, padding, dilation))
+    return ConvTranspose(s, p, d, groups, for_each_axis(output_padding, spatial))(x, w)
 
 
 def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Var:

@@ -87,7 +87,7 @@ class SolveTriangular(SquareOp):
             column, k = row
             x = _row(rest, k)
             if not self.unit:
-                x = x / _wide(_element(column, k), x)
+                x = x / _wide(_column(column, k), x)
             return rest - outer(column, x), x
 
         _, rows = scan(step, b, (columns, iota(a.shape[-1])), backwards=self.is_upper)
@@ -126,7 +126,7 @@ class Cholesky(SquareOp):
         def step(rest: Any, k: Var) -> tuple[Var, Var]:
             column = _column(rest, k)
             below = broadcast(iota(a.shape[-1]), column.shape) >= broadcast(k, column.shape)
-            scaled = column / _wide(sqrt(_element(column, k)), column)
+            scaled = column / _wide(sqrt(_column(column, k)), column)
             scaled = select(below, scaled, zeros_like(scaled))
             return rest - outer(scaled, scaled), scaled
 
@@ -238,7 +238,7 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
         free = broadcast(numbers, column.shape) >= broadcast(k, column.shape)
         size = select(free, absolute(column), Constant(column.type, -1)())
         place = argmax(size)
-        pivot = _element(column, place)
+        pivot = _column(column, place)
         divisor = pivot if b is not None else _or_one(pivot)
         exchanged = []
         for m in state:
@@ -286,7 +286,7 @@ def adjugate(a: Any) -> Any:
         row, column = _greatest(matrix, k)
         matrix, order = (transpose(_exchanged(transpose(m), k, column)) for m in (matrix, order))
         matrix, factor = (_exchanged(m, k, row) for m in (matrix, factor))
-        factors, pivot = _column(matrix, k), _element(_row(matrix, k), k)
+        factors, pivot = _column(matrix, k), _column(_row(matrix, k), k)
         one, is_last = Constant(pivot.type, 1)(), broadcast(k == count - 1, pivot.shape)
         divisor, scale = select(is_last, one, _or_one(pivot)), select(is_last, pivot, one)
         new = []
@@ -331,14 +331,8 @@ def _row(m: Var, place: Var) -> Any:
     return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
 
 
-def _column(m: Var, place: Var) -> Any:
-    """Return one column of each matrix."""
-    axis = m.type.rank - 1
-    return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
-
-
-def _element(x: Any, place: Any) -> Any:
-    """Return one element of each vector."""
+def _column(x: Any, place: Any) -> Any:
+    """Return one column of each matrix, or one element of each vector."""
     axis = x.type.rank - 1
     return sum(select(_marked(place, x.shape, axis), x, zeros_like(x)), axis)
 

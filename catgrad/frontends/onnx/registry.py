@@ -39,7 +39,8 @@ class Rule:
 
     def parameter(self, position: int) -> str:
         """Return the name of the parameter for an input; further inputs belong to the last one."""
-        names = [p.name for p in self.signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        every = self.signature.parameters.values()
+        names = [p.name for p in every if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         return names[min(position, len(names) - 1)] if names else ""
 
 

@@ -72,14 +72,8 @@ def attention(
     """
     with scope(name):
         kv_heads, width = _heads(A, B, heads, kv_heads, head_dim)
-        if window is not None:
-            check_integer("window", window, 1)
-            window = int(window)
-        if rotary is not None:
-            positive("rotary", rotary)
-        if memory is not None:
-            require_one("attention", A, memory)
-            _require_no(lengths)
+        _check_options(A, rotary, memory, window, lengths)
+        window = None if window is None else int(window)
         sizes = tuple(count * width for count in (heads, kv_heads, kv_heads))
         into = affine(A, B, B.with_shape((sum(sizes),)), "in_proj", bias, initial, bias_initial)
         out = affine(A, B.with_shape(sizes[:1]), B, "out_proj", bias, out_initial, bias_initial)
@@ -100,11 +94,18 @@ def attention(
         return build(forward, [A + B, *types_of_lengths(A, lengths)])
 
 
-def _require_no(lengths: bool) -> None:
-    if lengths:
-        raise OptionError(
-            "attention with memory must have one position at a time", "it has lengths", "leave them out"
-        )
+def _check_options(
+    A: NdArrayType, rotary: float | None, memory: int | None, window: int | None, lengths: bool
+) -> None:
+    if window is not None:
+        check_integer("window", window, 1)
+    if rotary is not None:
+        positive("rotary", rotary)
+    if memory is not None:
+        require_one("attention", A, memory)
+        if lengths:
+            must, do = "attention with memory must have one position at a time", "leave them out"
+            raise OptionError(must, "it has lengths", do)
 
 
 def _heads(

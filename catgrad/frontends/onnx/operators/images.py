@@ -26,10 +26,16 @@ class Windows:
     """The windows of a convolution or pooling along the spatial axes of x: sizes, strides, margins."""
 
     def __init__(
-        self, x: Var, sizes: Sequence[int], strides: Numbers, pads: Numbers, dilations: Numbers, auto_pad: str
+        self,
+        x: Var,
+        kernel_shape: Sequence[int],
+        strides: Numbers = None,
+        pads: Numbers = None,
+        dilations: Numbers = None,
+        auto_pad: str = "NOTSET",
     ) -> None:
-        count = len(sizes)
-        self.sizes = tuple(sizes)
+        count = len(kernel_shape)
+        self.sizes = tuple(kernel_shape)
         self.strides = tuple(strides or (1,) * count)
         self.dilations = tuple(dilations or (1,) * count)
         given = tuple(pads or (0,) * (2 * count))
@@ -86,11 +92,10 @@ def _wide(x: Var, margins: Margins, value: float = 0) -> Var:
 
 @onnx("Conv", since=(11, 22))
 def conv(
-    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
-    pads: Numbers = None, dilations: Numbers = None, group: int = 1, auto_pad: str = "NOTSET",
-) -> Var:  # fmt: skip
+    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, group: int = 1, **geometry: Any
+) -> Var:
     """Convolution of [N, C, …] with [O, C / group, …]."""
-    windows = Windows(x, w.shape[2:], strides, pads, dilations, auto_pad)
+    windows = Windows(x, w.shape[2:], **geometry)
     even = windows.are_even
     x = x if even else _wide(x, windows.margins)
     y = ops.conv(x, w, windows.strides, windows.padding if even else 0, windows.dilations, group)
@@ -99,12 +104,19 @@ def conv(
 
 @onnx("ConvTranspose", since=(11, 22))
 def conv_transpose(
-    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, strides: Numbers = None,
-    pads: Numbers = None, dilations: Numbers = None, group: int = 1, auto_pad: str = "NOTSET",
-    output_padding: Numbers = None, output_shape: Numbers = None,
-) -> Var:  # fmt: skip
+    x: Var,
+    w: Any,
+    bias: Any = None,
+    *,
+    kernel_shape: Numbers = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+    output_padding: Numbers = None,
+    output_shape: Numbers = None,
+    **geometry: Any,
+) -> Var:
     """Transpose of the convolution: the whole result, then cut."""
-    windows = Windows(x, w.shape[2:], strides, pads, dilations, "NOTSET")
+    windows = Windows(x, w.shape[2:], **geometry)
     sizes = fixed(x.shape[2:], "an axis of a transposed convolution")
     extra = tuple(output_padding or (0,) * len(sizes))
     whole = [(n - 1) * s + k for n, s, k in zip(sizes, windows.strides, windows.spans, strict=True)]
@@ -125,12 +137,9 @@ def conv_transpose(
 
 
 @onnx("MaxPool", since=(12, 22))
-def max_pool(
-    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
-    dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, storage_order: int = 0,
-) -> Var:  # fmt: skip
+def max_pool(x: Var, *, ceil_mode: int = 0, storage_order: int = 0, **geometry: Any) -> Var:
     """Greatest element of each window."""
-    windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
+    windows = Windows(x, **geometry)
     if windows.are_plain and not ceil_mode:
         return ops.max_pool(x, windows.sizes, windows.strides, windows.padding, windows.dilations)
     x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins, _least(x))
@@ -149,12 +158,9 @@ def _sums(x: Var, windows: Windows) -> Var:
 
 
 @onnx("AveragePool", since=(11, 19, 22))
-def average_pool(
-    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
-    dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
-) -> Var:  # fmt: skip
+def average_pool(x: Var, *, ceil_mode: int = 0, count_include_pad: int = 0, **geometry: Any) -> Var:
     """Mean of each window, without margins unless they count."""
-    windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
+    windows = Windows(x, **geometry)
     if windows.are_plain and not ceil_mode and set(windows.dilations) == {1}:
         return ops.avg_pool(x, windows.sizes, windows.strides, windows.padding, bool(count_include_pad))
     margins = windows.ceiled(x) if ceil_mode else windows.margins
@@ -179,12 +185,9 @@ def _counts(n: int, margin: tuple[int, int], own: tuple[int, int], k: int, s: in
 
 
 @onnx("LpPool", since=(11, 18, 22))
-def norm_pool(
-    x: Var, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None,
-    dilations: Numbers = None, auto_pad: str = "NOTSET", ceil_mode: int = 0, p: int = 2,
-) -> Var:  # fmt: skip
+def norm_pool(x: Var, *, ceil_mode: int = 0, p: int = 2, **geometry: Any) -> Var:
     """p-norm of each window."""
-    windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
+    windows = Windows(x, **geometry)
     x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins)
     return root(_sums(ops.absolute(x) ** float(p), windows), p)
 
@@ -205,19 +208,11 @@ def global_norm_pool(x: Var, *, p: int = 2) -> Var:
 
 
 @onnx("Col2Im", since=18, static="image block")
-def columns_to_image(
-    x: Var,
-    image: Any,
-    block: Any,
-    *,
-    dilations: Numbers = None,
-    pads: Numbers = None,
-    strides: Numbers = None,
-) -> Var:
+def columns_to_image(x: Var, image: Any, block: Any, **geometry: Any) -> Var:
     """Sum of windows in their places."""
     sizes, k = [int(n) for n in image], [int(n) for n in block]
     n, rows, _ = x.shape
-    windows = Windows(x, k, strides, pads, dilations, "NOTSET")
+    windows = Windows(x, k, **geometry)
     whole = [m + sum(margin) for m, margin in zip(sizes, windows.margins, strict=True)]
     places = [(m - span) // s + 1 for m, span, s in zip(whole, windows.spans, windows.strides, strict=True)]
     require(prod(places) == x.shape[2], "there must be a column for each window", f"there are {x.type}")

@@ -125,7 +125,7 @@ def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
 def rnn(
     x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
     activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
-    direction: str = "forward", layout: int = 0, results: int = 1,
+    direction: str = "forward", layout: int = 0,
 ) -> Any:  # fmt: skip
     """Elman network: h ← f(x Wᵀ + h Rᵀ + b)."""
     functions = _activations(activations, ["Tanh"], direction, activation_alpha, activation_beta)
