@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Barrier,
-    Check,
-    Combine,
-    Commit,
-    Item,
-    Kernel,
-    Loop,
-    MatMul,
-    Reduce,
-    Sort,
-    Store,
-)
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Write
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.ops.random import Draw
@@ -173,27 +160,16 @@ class Signature(Structure):
             conditions = tuple(map(self.bounds_key, item.conditions))
             kind = "loop", self.variable_key(item.variable), item.axis, item.threads, conditions
             return *kind, self._items(item.body)
-        if isinstance(item, Barrier):
-            return "barrier", item.pending
-        if isinstance(item, Commit):
-            return "commit"
-        if isinstance(item, Check):
-            return "check", self.key(item.scalar), item.size
-        target = self._buffer(item.buffer), self.index_key(item.buffer.flat(item.indices))
-        if isinstance(item, Store):
-            return "store", target, self.key(item.scalar)
-        if isinstance(item, Combine):
-            return "combine", target, item.op
-        if isinstance(item, Accumulate):
-            return "accumulate", target, item.op, self.key(item.scalar)
-        if isinstance(item, Reduce):
-            axes = tuple(map(self.variable_key, item.axes))
-            return "reduce", target, item.op, item.identity, axes, self.key(item.scalar)
-        if isinstance(item, Sort):
-            return "sort", target, self.variable_key(item.along), self.key(item.keys), item.descending
-        return self._product(item, target)
+        name, parts = type(item).__name__, {each.name: getattr(item, each.name) for each in fields(item)}
+        if isinstance(item, Write):
+            place = parts.pop("buffer").flat(parts.pop("indices"))
+            return name, self._buffer(item.buffer), self.index_key(place), self._part(tuple(parts.values()))
+        return name, self._part(tuple(parts.values()))
 
-    def _product(self, item: MatMul, target: Hashable) -> Hashable:
-        groups = (tuple(map(self.variable_key, group)) for group in (item.rows, item.columns, item.depth))
-        factors = [self.key(load) for load in (item.left, item.right, item.packed) if load]
-        return "matmul", target, *groups, *factors, item.add
+    def _part(self, part: Any) -> Hashable:
+        """Make a key of what a statement has: scalars, variables, or values."""
+        if isinstance(part, tuple):
+            return tuple(map(self._part, part))
+        if isinstance(part, Variable):
+            return self.variable_key(part)
+        return self.key(part) if isinstance(part, Scalar) else part

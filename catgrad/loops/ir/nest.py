@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.axis import Axis
@@ -19,7 +19,10 @@ Substitution = Mapping[Variable, Index]
 
 
 class _Statement:
-    """The elements that a statement reads and writes."""
+    """The elements that a statement reads and writes, and the scalars that it takes."""
+
+    exchanges: ClassVar[bool] = False
+    """Threads of a team exchange by it what each has in a register of its own."""
 
     @cached_property
     def reads(self: Any) -> list[Access]:
@@ -31,10 +34,19 @@ class _Statement:
         """The elements written."""
         return []
 
+    @property
+    def operands(self) -> list[Scalar]:
+        """The scalars that it takes."""
+        return []
+
+    def map(self, change: Rewriter) -> Self:
+        """Rewrite its parts."""
+        return self
+
 
 @dataclass(eq=False)
-class _Write(_Statement):
-    """A statement that writes buffer[indices]."""
+class Write(_Statement):
+    """A statement that writes buffer[indices]: most compute a scalar for it."""
 
     buffer: Buffer
     indices: Indices
@@ -44,6 +56,15 @@ class _Write(_Statement):
         """The elements written."""
         return [(self.buffer, self.indices)]
 
+    @property
+    def operands(self: Any) -> list[Scalar]:
+        """The scalars that it takes."""
+        return [self.scalar]
+
+    def map(self: Any, change: Rewriter) -> Any:
+        """Rewrite its parts."""
+        return self._with(change, scalar=change.scalar(self.scalar))
+
     def _with(self, change: Rewriter, **parts: Scalar) -> Self:
         """Rewrite where it writes, and replace other parts."""
         buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
@@ -51,14 +72,10 @@ class _Write(_Statement):
 
 
 @dataclass(eq=False)
-class Store(_Write):
+class Store(Write):
     """buffer[indices] = scalar."""
 
     scalar: Scalar
-
-    def map(self, change: Rewriter) -> Self:
-        """Rewrite its parts."""
-        return self._with(change, scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
@@ -78,7 +95,7 @@ class Let(Store):
 
 
 @dataclass(eq=False)
-class Accumulate(_Write):
+class Accumulate(Write):
     """buffer[indices] = buffer[indices] ∘ scalar, for an associative and commutative operation ∘."""
 
     op: Op
@@ -89,13 +106,9 @@ class Accumulate(_Write):
         """The elements read, those accumulated into included."""
         return [*self.writes, *super().reads]
 
-    def map(self, change: Rewriter) -> Self:
-        """Rewrite its parts."""
-        return self._with(change, scalar=change.scalar(self.scalar))
-
 
 @dataclass(eq=False)
-class Reduce(_Write):
+class Reduce(Write):
     """buffer[indices] = the reduction of a scalar by an operation over all values of its own variables.
 
     The operation is a sum or an extremum, which begins with its `identity`, or the index of an extremum along
@@ -107,13 +120,9 @@ class Reduce(_Write):
     axes: tuple[Variable, ...]
     identity: float = 0
 
-    def map(self, change: Rewriter) -> Self:
-        """Rewrite its parts."""
-        return self._with(change, scalar=change.scalar(self.scalar))
-
 
 @dataclass(eq=False)
-class MatMul(_Write):
+class MatMul(Write):
     """The matrix product buffer = left · right over variables of its own; added if `add`.
 
     `rows`, `columns` and `depth` are those of each axis of the product: several if it is nested axes of an
@@ -133,6 +142,11 @@ class MatMul(_Write):
         """The elements read, those added to included."""
         return [*super().reads, *(self.writes if self.add else ())]
 
+    @property
+    def operands(self) -> list[Scalar]:
+        """The scalars that it takes."""
+        return [self.left, self.right, *([self.packed] if self.packed else [])]
+
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
         packed = {} if self.packed is None else {"packed": change.load(self.packed)}
@@ -140,12 +154,17 @@ class MatMul(_Write):
 
 
 @dataclass(eq=False)
-class Sort(_Write):
+class Sort(Write):
     """A stable argsort: the positions along one axis, which `along` counts, of the elements in order."""
 
     keys: Load
     along: Variable
     descending: bool
+
+    @property
+    def operands(self) -> list[Scalar]:
+        """The scalars that it takes."""
+        return [self.keys]
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
@@ -159,21 +178,32 @@ class Check(_Statement):
     scalar: Scalar
     size: Size
 
-    def map(self, change: Rewriter) -> Check:
+    @property
+    def operands(self) -> list[Scalar]:
+        """The scalars that it takes."""
+        return [self.scalar]
+
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        return Check(change.scalar(self.scalar), self.size)
+        return replace(self, scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
-class Combine(_Write):
+class Combine(Write):
     """Combine the registers of a team's threads by an operation: each thread gets the result."""
 
     op: Op
+    exchanges = True
 
     @cached_property
     def reads(self) -> list[Access]:
         """The elements read."""
         return self.writes
+
+    @property
+    def operands(self) -> list[Scalar]:
+        """The scalars that it takes: none, as it reads the registers of all threads."""
+        return []
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
@@ -189,10 +219,6 @@ class ReduceLanes(Reduce):
 class Commit(_Statement):
     """The end of a group of asynchronous copies: those that a thread has begun since the last one."""
 
-    def map(self, change: Rewriter) -> Commit:
-        """Nothing is in it."""
-        return self
-
 
 @dataclass(eq=False)
 class Barrier(_Statement):
@@ -202,10 +228,6 @@ class Barrier(_Statement):
     """
 
     pending: int | None = None
-
-    def map(self, change: Rewriter) -> Barrier:
-        """Nothing is in it."""
-        return self
 
 
 class Body:
@@ -322,13 +344,7 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
 
 def scalars(s: Statement) -> list[Scalar]:
     """List the scalars that a statement computes: its value or operands, and those that its indices read."""
-    if isinstance(s, (Barrier, Combine, Commit)):
-        return []
-    if isinstance(s, Check):
-        return [s.scalar]
-    if isinstance(s, MatMul):
-        return [s.left, s.right, *([s.packed] if s.packed else []), *reads(s.indices)]
-    return [s.keys if isinstance(s, Sort) else s.scalar, *reads(s.indices)]
+    return [*s.operands, *reads(s.indices)] if isinstance(s, Write) else s.operands
 
 
 def own_variables(s: Statement) -> tuple[Variable, ...]:

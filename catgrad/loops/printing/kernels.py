@@ -16,19 +16,16 @@ from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
 from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Barrier,
     Check,
-    Combine,
-    Commit,
     Item,
     Kernel,
     Let,
     Loop,
     MatMul,
-    ReduceLanes,
     Sort,
     Statement,
     Store,
+    Write,
     loops,
     may_fail,
     perfect_nest,
@@ -44,12 +41,9 @@ from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
     Assign,
     CallPart,
-    Combined,
-    CombinedLanes,
     Copy,
     Digit,
     Either,
-    EndOfCopies,
     Feeding,
     For,
     Greatest,
@@ -58,10 +52,9 @@ from catgrad.loops.printing.lines import (
     LocalArray,
     Numbered,
     Reduction,
-    Require,
+    Simple,
     Threads,
     Versions,
-    Wait,
     When,
 )
 from catgrad.loops.printing.products import equation, matrix_product, sorting
@@ -116,21 +109,6 @@ class Around:
     def scope(self) -> Around:
         """The surroundings of lines whose registers end with them."""
         return replace(self, declared={*self.declared})
-
-
-STATEMENTS: Mapping[type[Statement], Callable[[Expressions, Any, Around], Line]] = {
-    Sort: lambda here, s, around: sorting(here, s),
-    Barrier: lambda here, s, around: Wait(around.team, s.pending),
-    Commit: lambda here, s, around: EndOfCopies(),
-    ReduceLanes: lambda here, s, around: CombinedLanes(
-        s.buffer.type.dtype, here.element(s.buffer, s.indices), here.text(s.scalar), s.op.macro
-    ),
-    Combine: lambda here, s, around: Combined(
-        s.buffer.type.dtype, here.name_of(s.buffer), s.op.macro, around.team, around.threads
-    ),
-    Check: lambda here, s, around: Require(here.text(s.scalar), here.size(s.size)),
-}
-"""Prints statements of these kinds, which change nothing but elements, as one line."""
 
 
 class KernelPrinter:
@@ -456,9 +434,10 @@ class KernelPrinter:
             self.per_thread |= around.in_parallel
             packed = self.plan.packed[self.interface.kernel]
             return [matrix_product(self.expressions, s, packed, around.in_parallel)]
-        if line := STATEMENTS.get(type(s)):
-            return [line(self.expressions, s, around)]
-        assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
+        if isinstance(s, Sort):
+            return [sorting(self.expressions, s)]
+        if not isinstance(s, (Store, Accumulate)):
+            return [self._simple(s, around)]
         if isinstance(s, Let) and isinstance(s.scalar, Load):
             source = s.scalar.buffer
             if not source.is_register and s.buffer.name.startswith(source.name):
@@ -482,10 +461,26 @@ class KernelPrinter:
         around.declared.add(s.buffer)
         return [Local(dtype, self._name(s.buffer), text, self.count[s.buffer] > 1)]
 
+    def _simple(self, s: Any, around: Around) -> Simple:
+        """Print a statement that changes nothing but what it writes."""
+        written = s if isinstance(s, Write) else None
+        return Simple(
+            written.buffer.type.dtype if written else None,
+            self._target(written) if written else "",
+            tuple(map(self.expressions.text, s.operands)),
+            s,
+            self.expressions.size(s.size) if isinstance(s, Check) else None,
+            around.team,
+            around.threads,
+        )
+
+    def _target(self, s: Write) -> str:
+        """Print what a statement writes."""
+        return self._name(s.buffer) if s.buffer.is_register else self.expressions.element(s.buffer, s.indices)
+
     def _accumulated(self, s: Accumulate, text: str, around: Around) -> Assign:
-        register = s.buffer.is_register
-        target = self._name(s.buffer) if register else self.expressions.element(s.buffer, s.indices)
+        target = self._target(s)
         reduction = around.reductions.get(s.buffer)
         dtype, old = s.buffer.type.dtype, Load(s.buffer, s.indices)
         combined = "" if reduction else self.expressions.text(Compute(s.op, dtype, (old, s.scalar)))
-        return Assign(dtype, target, text, s.op.macro, not register, reduction, combined)
+        return Assign(dtype, target, text, s.op.macro, not s.buffer.is_register, reduction, combined)

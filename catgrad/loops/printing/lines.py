@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Statement
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
@@ -19,7 +20,7 @@ class Line:
     kind: ClassVar[str]
 
     def __init_subclass__(cls, kind: str = "") -> None:
-        cls.kind = kind or cls.__name__
+        cls.kind = kind or cls.__dict__.get("kind", cls.__name__)
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,24 @@ class When(Line):
 
 
 @dataclass(frozen=True)
-class Combined(Line):
-    """A register that gets the combination of its values in all threads of a team."""
+class Simple(Line):
+    """A statement that the macro named after its class prints: what it writes and takes, and its team.
 
-    dtype: Dtype
-    name: str
-    op: str
+    The `size` is that of a bounds check.
+    """
+
+    dtype: Dtype | None
+    target: str
+    operands: tuple[str, ...]
+    statement: Statement
+    size: Text | None
     team: Axis
     threads: int
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """The name of the macro."""
+        return f"{type(self.statement).__name__}Line"
 
 
 @dataclass(frozen=True)
@@ -169,16 +180,6 @@ class OuterProducts(Line):
     sums: str
     left: Places
     right: Places
-
-
-@dataclass(frozen=True)
-class CombinedLanes(Line):
-    """A register that gets the combination of an element of registers over the four threads of a row."""
-
-    dtype: Dtype
-    target: str
-    expression: str
-    op: str
 
 
 @dataclass(frozen=True)
@@ -291,19 +292,6 @@ class AsynchronousCopy(Line):
 
 
 @dataclass(frozen=True)
-class EndOfCopies(Line):
-    """The end of a group of asynchronous copies."""
-
-
-@dataclass(frozen=True)
-class Wait(Line):
-    """A barrier for the threads of a team; before, each waits for all but `pending` groups of its copies."""
-
-    team: Axis
-    pending: int | None = None
-
-
-@dataclass(frozen=True)
 class Local(Line):
     """A register and its first value; one that is not assigned again is constant."""
 
@@ -394,11 +382,3 @@ class Sorting(Line):
     keys: tuple[str, str]
     places: tuple[str, str]
     descending: bool
-
-
-@dataclass(frozen=True)
-class Require(Line):
-    """A bounds check: the kernel ends unless 0 ≤ expression < size."""
-
-    expression: str
-    size: str

@@ -15,18 +15,12 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Barrier,
     Check,
-    Combine,
-    Commit,
     Item,
     Kernel,
     Let,
     Loop,
-    MatMul,
-    Reduce,
     Rewriter,
-    Sort,
     Statement,
     Store,
     bound_variables,
@@ -305,9 +299,9 @@ class _Known(Rewriter):
 
 def _scalars(s: Statement) -> list[Scalar]:
     """The scalars that a statement computes, those that its indices read first."""
-    if isinstance(s, (MatMul, Sort, Reduce, Combine, Commit, Barrier)):
-        return []
-    return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
+    if isinstance(s, Check):
+        return [s.scalar]
+    return [*reads(s.indices), s.scalar] if isinstance(s, (Store, Accumulate)) else []
 
 
 def _loads(scalars: Sequence[Scalar], is_bound: IsBound) -> Iterator[Load]:

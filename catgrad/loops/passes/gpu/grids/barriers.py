@@ -11,7 +11,6 @@ from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import (
     Access,
     Barrier,
-    Combine,
     Indices,
     Item,
     Kernel,
@@ -64,8 +63,6 @@ def _iteration(body: Sequence[Item]) -> list[Item]:
 
 def _conflict(before: Item, after: Item) -> bool:
     """Tell whether two threads may touch an element in two items, which one of them writes."""
-    if isinstance(before, (Barrier, Combine)) or isinstance(after, (Barrier, Combine)):
-        return False
     written = {b.home for b, _ in (*before.writes, *after.writes) if b.space not in PRIVATE}
     common = written & {b.home for b in _touched(before)} & {b.home for b in _touched(after)}
     return any(not _is_same_thread(before, after, buffer) for buffer in common)

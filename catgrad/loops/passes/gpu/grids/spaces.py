@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.nest import Combine, Item, Kernel, Loop, Replaced, rewritten
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
@@ -48,12 +48,12 @@ class _Uses:
 
     loops: list[Loop | None] = field(default_factory=list)
     is_written_by_threads: bool = False
-    is_combined: bool = False
+    is_exchanged: bool = False
 
     @property
     def is_of_team(self) -> bool:
         """Tell whether threads exchange values through it."""
-        return self.is_written_by_threads and not self.is_combined and len(self.loops) > 1
+        return self.is_written_by_threads and not self.is_exchanged and len(self.loops) > 1
 
 
 def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Uses]) -> None:
@@ -69,7 +69,7 @@ def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Use
                 use.loops += [] if around in use.loops else [around]
                 use.is_written_by_threads |= around is not None and buffer in written
                 use.is_written_by_threads |= buffer in written and not buffer.is_register
-                use.is_combined |= isinstance(item, Combine)
+                use.is_exchanged |= item.exchanges
 
 
 def _in_workspace(buffer: Buffer) -> Buffer:
@@ -88,7 +88,7 @@ def _assigned(items: Sequence[Item]) -> list[Item]:
         before, alone = alone, []
         if isinstance(item, Loop) and item.axis not in (Axis.GRID, Axis.THREAD):
             done.append(replace(item, body=_assigned(item.body)))
-        elif isinstance(item, (Loop, Combine)) or is_uniform(item):
+        elif isinstance(item, Loop) or is_uniform(item):
             done.append(item)
         else:
             if before:
