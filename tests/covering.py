@@ -1,22 +1,28 @@
 """Covering arrays of tests' parameters: what repeats the values of quicker tests is long.
 
 `@pytest.mark.covering` keeps, of a test's combinations of parameters, a few in which each value of each
-parameter occurs; `@pytest.mark.covering(2)` keeps some in which each pair of values does. The others are marked
-`long`. Of as telling combinations, the first stays, so values that cost least come first.
+parameter occurs; `covering(2)` keeps some in which each pair of values does, and `covering(0)` keeps one. The
+others are marked `long`. Of combinations that add as many values the first is kept: cheap values come first.
+Values of one parameter that most runs leave out are marked by `some`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import pytest
 
 
+def some(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+    """Return parameters of a test, of which all but the quick ones are long."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
 def repeated(grid: Sequence[Mapping[str, object]], strength: int) -> Iterator[int]:
-    """Yield the places of combinations that add none of so many values to a greedy covering array."""
+    """Yield the places of combinations that a greedy covering array of this strength leaves out."""
     values = [[(name, repr(value)) for name, value in sorted(each.items())] for each in grid]
     held = [set(combinations(each, strength)) for each in values]
     missing, rest = set[Any]().union(*held), list(range(len(grid)))

@@ -27,7 +27,12 @@ both_dtypes = pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda d: d.name
 def cases():
     """List the examples of operations on floats, first ones first, without constants that overflow."""
     found = [
-        (op, dtype, number > 0, Case(f"{name}-{number}-{dtype.name}-{way}", function, op.domain, way == "reverse"))
+        (
+            op,
+            dtype,
+            number > 0,
+            Case(f"{name}-{number}-{dtype.name}-{way}", function, op.domain, way == "reverse"),
+        )
         for name, op_class in OPS.items()
         if op_class is not Constant
         for number, (op, types) in enumerate(op_class.examples())

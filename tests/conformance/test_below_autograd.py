@@ -10,6 +10,7 @@ import pytest
 from catgrad import compile_module
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
+from tests.covering import some
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -95,12 +96,10 @@ def trained(module, x, steps=3):
     return learner
 
 
-QUICK = ("layer", "reduction", "detach", "no_grad", "updates")
+QUICK = ("reduction", "updates")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in BOTH]
-)
+@pytest.mark.parametrize("name", some(BOTH, QUICK))
 def test_both_ways_train_alike(name, request):
     module, x = made(BOTH[name])
     first = trained(copy.deepcopy(module), x)
@@ -126,6 +125,7 @@ DETACHES = {
 }
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", DETACHES)
 def test_a_gradient_stops_at_each_form_of_detach(name, below):
     trained(*made(lambda layer, x: DETACHES[name](layer.linear(x)) * x + layer.linear(x).tanh()))

@@ -17,6 +17,7 @@ from catgrad import Dim, Dtype, NdArrayType, ops
 from catgrad import build as build_term
 from tests.conformance.c_calls import library
 from tests.conformance.c_models import MODELS, Written, parsed, written
+from tests.covering import some
 from tests.unit.c.build import NEEDS_C, SANE, STRICT, built, run
 from tests.unit.c.watched import FLAGS as WATCHED
 from tests.unit.c.watched import NEEDS_WATCHER, assert_no_race, compiler
@@ -43,13 +44,13 @@ NEEDS_VALGRIND = pytest.mark.skipif(
 )
 
 
-REPEATED = ("double_mlp",)
+REPEATED = {"double_mlp"}
 """Models whose kernels are those of others, in another dtype."""
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.long] * (name in REPEATED)) for name in MODELS],
+    params=some(MODELS, MODELS.keys() - REPEATED),
 )
 def model(request, tmp_path_factory) -> Written:
     return written(request.param, tmp_path_factory.mktemp(request.param))

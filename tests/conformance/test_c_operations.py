@@ -21,6 +21,7 @@ from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import Array, widened
 from tests.conformance import c_calls
+from tests.covering import some
 from tests.unit.c.build import COMPILERS, NEEDS_C, STRICT, built, run
 from tests.unit.c.watched import FLAGS, NEEDS_WATCHER, assert_no_race, compiler
 
@@ -39,9 +40,10 @@ class Example:
 
 
 def operations() -> list[Example]:
-    """List every case of every operation, with arguments in its domain."""
-    examples = []
-    for case in operation_cases():
+    """List every case of every operation in reverse, which has the values too, or of those that have none."""
+    examples, cases = [], operation_cases()
+    names = {case.name for case in cases}
+    for case in (case for case in cases if f"{case}-reverse" not in names):
         arrays = draw_arrays(tuple(case.term.source.table), case.domain)
         examples.append(Example(case.term, arrays, evaluate(case.term, *arrays)))
     return examples
@@ -161,7 +163,7 @@ def assert_right(examples: list[Example], folder: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", some(COMPILERS, ["gcc"]))
 def test_no_warning_and_no_undefined_behaviour(examples, folder, compiler):
     """Arrays and workspace have their minimum sizes, and are filled with NaN before the call."""
     if not COMPILERS[compiler]:

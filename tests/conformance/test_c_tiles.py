@@ -9,6 +9,7 @@ import pytest
 
 from tests.conformance.c_models import MODELS, written
 from tests.conformance.test_c_builds import STEPS, assert_right, build, output
+from tests.covering import some
 from tests.unit.c.build import NEEDS_C, built, run
 
 pytestmark = [
@@ -21,7 +22,7 @@ QUICK = ("mlp", "char_gpt")
 """Models that are built in every run of the tests."""
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK)) for name in MODELS])
+@pytest.fixture(params=some(MODELS, QUICK))
 def model(request, tmp_path):
     return written(request.param, tmp_path)
 

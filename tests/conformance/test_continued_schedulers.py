@@ -90,7 +90,7 @@ def test_the_law_has_every_scheduler():
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     data=st.data(),
     first=BASE,

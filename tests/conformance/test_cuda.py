@@ -117,6 +117,7 @@ def name_of(kernel: str) -> str:
 
 
 @SIMULATED
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("barrier", ["__syncthreads", "__syncwarp"])
 def test_a_missing_barrier_is_a_race(barrier, tmp_path):
     model = emitted("mlp", "default")

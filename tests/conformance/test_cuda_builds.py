@@ -24,13 +24,7 @@ TASKS = {
     "float16": lambda: mlp(Dtype.float16),
     "char_gpt": MODELS["char_gpt"].task,
 }
-BUILDS = {
-    "mlp": ("75", "90"),
-    "cnn": ("75", "90"),
-    "bfloat16": ("80",),
-    "float16": ("80", "90"),
-    "char_gpt": ("90",),
-}
+BUILDS = {"mlp": ("75",), "cnn": ("90",), "bfloat16": ("80",), "float16": ("90",), "char_gpt": ("90",)}
 """Compute capabilities that models are built for: tensor cores, which
 multiply 16-bit floats, are used from 8.0 on; for 8.0, examples are built."""
 SHARED_BYTES = 48 * 2**10
@@ -67,7 +61,7 @@ OTHERS = dict.fromkeys(EXAMPLES, ("75", "90")) | {
 }
 """Compute capabilities other than 8.0 that examples are built for."""
 
-REPEATED = ("digits_mlp", "char_gpt")
+REPEATED = ("iris", "digits_mlp", "char_gpt", "llama")
 """Examples whose kernels are those of other examples, and of BUILDS."""
 LOCAL_ARRAYS = re.compile(r"\b(?:sin|cos)f?\(")
 """Functions of CUDA that keep the digits of large arguments on the stack."""

@@ -121,6 +121,7 @@ def loaded(name):
     return emitted(name).load()()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "order"), [*(("bf16", order) for order in ORDERS), ("f16", ORDERS[-1])])
 def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name, order, monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
@@ -203,6 +204,7 @@ def test_warp_groups_convolve_images_by_1_x_1_that_lie_channels_last(name, monke
             np.testing.assert_array_equal(found, each)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", ["bf16", "tf32"])
 def test_steps_of_a_residual_net_have_the_losses_of_numpy_and_equal_bits(name, monkeypatch):
     """Train blocks with strides, projections by 1 x 1, batch norm and sums of two paths."""

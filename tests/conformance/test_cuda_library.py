@@ -149,6 +149,7 @@ def learner(name):
 
 
 @NEEDS_CXX
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", ["cnn", "char_gpt", "lstm"])
 def test_models_train_as_on_numpy(name):
     model, rng = MODELS[name], np.random.default_rng(0)

@@ -67,6 +67,7 @@ def test_a_step_on_all_shards_is_a_step_on_the_whole_batch(dtype, count):
         assert all(np.array_equal(x, y) for x, y in zip(rank.values(), parts[0].values(), strict=True))
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", DRAWING)
 def test_ranks_draw_by_the_row_of_the_whole_batch(name):
     model, rng = DRAWING[name], np.random.default_rng(0)

@@ -12,6 +12,7 @@ import pytest
 from catgrad import parallel
 from catgrad.errors import OptionError
 from tests.conformance.test_fit_processes import MASKS, PLAIN, X, Y
+from tests.covering import some
 from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("jax")), reason=f"target jax: {cannot('jax')}")
@@ -59,7 +60,7 @@ print(json.dumps([sum(a.nbytes for a in arrays) for arrays in (parts, tables.val
 """
 
 
-@pytest.mark.parametrize("shard", ["fsdp", pytest.param("data", marks=pytest.mark.long)])
+@pytest.mark.parametrize("shard", some(["fsdp", "data"], ["fsdp"]))
 def test_a_mesh_trains_as_one_device(shard, tmp_path):
     """The last batch has 7 rows for 4 devices; batch norm and dropout are those of the whole batch."""
     artifact = emit(MASKS, "jax", shard=shard, **({"devices": 4} if shard == "fsdp" else {}))

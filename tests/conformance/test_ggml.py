@@ -14,6 +14,7 @@ from catgrad.terms.structural import Constant
 from catgrad.testing import Batches, Case, check_conformance, operation_cases, run_on
 from tests.conformance import c_models
 from tests.conformance.c_models import Model, classes, floats, pictures
+from tests.covering import some
 from tests.targets import cannot, emit
 from tests.unit.line import X, Y, line
 
@@ -40,10 +41,10 @@ MODELS["vit"] = Model(vit, pictures, (5, 2, 5))
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kernels", some([True, False], [True]))
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("mlp", "cnn") else pytest.param(name, marks=pytest.mark.long) for name in MODELS],
+    some(MODELS, ("mlp", "cnn")),
 )
 def test_ten_steps_equal_those_of_numpy(name, kernels, ggml_version):
     """Train on batches of several sizes, of which each has its graphs; without kernels as on a GPU."""
@@ -112,7 +113,7 @@ def test_traps_of_ggml(case, ggml_version):
         np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kernels", some([True, False], [True]))
 def test_nan_stays(kernels):
     """ggml's own relu, sign and maximum of NaN are numbers; with two threads nodes replace functions in C."""
     x = np.float32([[[np.nan, 1, np.inf, -2, -0.0, 3, -np.inf, 0.5]]])
@@ -190,6 +191,7 @@ def test_many_steps_equal_single_ones():
     assert many.step_many(xs, ys).tolist() == losses_of_one
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", ["steps", "k"])
 def test_sizes_may_have_any_name(name):
     one, many = (emit(line(Dim(name)), "ggml").load()().learner() for _ in range(2))

@@ -16,7 +16,8 @@ from catgrad.learn.adapters import UP, adapters_only, save_adapters
 from catgrad.learn.fit import checkpoint
 from catgrad.learn.optimiser import frozen, grouped
 from catgrad.learn.optimisers import adam
-from tests.conformance.test_ggml_weights import KINDS, products, sum_of
+from tests.conformance.test_ggml_weights import SOME, products, sum_of
+from tests.covering import some
 from tests.ggml import built_by_cmake
 from tests.targets import cannot, emit
 from tests.unit.c.build import run
@@ -27,7 +28,6 @@ N, IN, HIDDEN, OUT = (NdArrayType(shape) for shape in ((Dim("n"),), (64,), (96,)
 ALPHA, EPOCHS = 8.0, 20
 LOSS_ERRORS = {"f16": 5e-5, "q8_0": 1e-3, "q4_0": 1e-3}
 """Errors of losses, relative to those on the same weights in float32, which docs/howto/ggml.md states."""
-SOME = [kind if kind == "q8_0" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
 
 
 def adapted(loss, optimiser) -> Task:
@@ -62,7 +62,7 @@ def adapters(learner):
     return {name: rng.normal(0, 0.1, array.shape).astype(array.dtype) for name, array in empty.items()}
 
 
-@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kernels", some([True, False], [True]))
 @pytest.mark.parametrize("kind", SOME)
 def test_steps_equal_those_of_numpy(kind, kernels, ggml_version):
     optimiser = grouped(lambda p: frozen() if p.name.endswith(".weight") else adam(0.01))
@@ -164,7 +164,7 @@ def test_a_program_must_freeze_a_matrix_to_train():
         emit(adapted(mse, optimiser), "ggml", weights="q8_0")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_the_base_of_an_imported_module_is_quantised(kind):
     torch = pytest.importorskip("torch", reason="PyTorch, from which is imported, is not installed")
     from catgrad.frontends.torch import lora

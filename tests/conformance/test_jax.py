@@ -1,10 +1,7 @@
-"""Emitted JAX under jax.jit and jax.grad, with 32 and 64 bits, also on the newest JAX."""
+"""Emitted JAX under jax.jit and jax.grad, with 32 and 64 bits."""
 
 from __future__ import annotations
 
-import subprocess
-import venv
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,7 +11,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, sgd
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend
-from catgrad.testing import draw_arrays, operation_cases, run_on
+from catgrad.testing import run_on
 from tests.models import TASKS, arguments
 from tests.targets import emit
 
@@ -161,67 +158,3 @@ def test_checked_functions_refuse_what_numpy_refuses():
         compiled.predict(*given[:-1], jnp.zeros(4))
     assert compiled.predict(*given[:-1], given[-1].tolist())[0].dtype == np.float32
     assert len(compiled.predict(*map(jnp.asarray, given))) == 1
-
-
-NEWEST = """
-import importlib.util
-import sys
-
-import jax
-import numpy as np
-
-
-def loaded(path):
-    spec = importlib.util.spec_from_file_location("case", path)
-    case = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(case)
-    with np.load(path + ".npz") as given:
-        return case.CompiledModel().f, list(given.values())
-
-
-together, *paths = sys.argv[1:]
-for first in range(0, len(paths), int(together)):
-    some = paths[first : first + int(together)]
-    functions, arrays = zip(*map(loaded, some))
-    every = jax.jit(lambda arrays: [f(*given) for f, given in zip(functions, arrays)])(arrays)
-    for path, results in zip(some, every):
-        np.savez(path + ".out.npz", *results)
-"""
-TOGETHER = 32
-"""Operations that are compiled together: more, or fewer, take XLA longer."""
-
-
-@pytest.fixture(scope="session")
-def newest_jax():
-    """Return a Python with the newest JAX, which needs NumPy 2 and thus another process than catgrad."""
-    folder = Path(__file__).parents[2] / ".cache" / "jax"
-    python = folder / "bin" / "python"
-    if not (folder / "installed").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "jax>=0.8"], check=True)
-        (folder / "installed").touch()
-    return python
-
-
-@pytest.mark.parametrize("wide", [pytest.param(False, marks=pytest.mark.long), True])
-def test_the_newest_jax_computes_every_operation(newest_jax, tmp_path, wide):
-    """Files without 64-bit types run in a separate process, with the default precision of JAX.
-
-    A reverse returns the value too, so that each operation is compiled once.
-    """
-    every = [(case, source_of(case.term)) for case in operation_cases() if case.reversed]
-    cases = [(case, source) for case, source in every if (WIDE in source) is wide]
-    paths = []
-    for number, (case, source) in enumerate(cases):
-        paths.append(tmp_path / f"case_{number}.py")
-        paths[-1].write_text(source, encoding="utf-8")
-        np.savez(f"{paths[-1]}.npz", *draw_arrays(tuple(case.term.source.table), case.domain))
-    subprocess.run([newest_jax, "-W", "error", "-c", NEWEST, str(TOGETHER), *paths], check=True)
-    for (case, _), path in zip(cases, paths, strict=True):
-        arrays = draw_arrays(tuple(case.term.source.table), case.domain)
-        types = case.term.target.table
-        with np.load(f"{path}.out.npz") as found:
-            for a, b, type in zip(found.values(), evaluate(case.term, *arrays), types, strict=True):
-                tolerance = JAX.tolerance.get(type.dtype.value, 0.0)
-                np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=str(case))
-                assert a.dtype == b.dtype

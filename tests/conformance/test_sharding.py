@@ -15,6 +15,7 @@ from catgrad.errors import OptionError
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import adam
 from tests.conformance.c_models import MODELS, Model, regression
+from tests.covering import some
 from tests.targets import cannot
 from tests.unit.line import line
 
@@ -126,14 +127,10 @@ def printed(folder, program, model, count, **options):
     return json.loads(done.stdout)
 
 
-def some(*names):
-    """Parametrise a test by models; the first is not long."""
-    return pytest.mark.parametrize(
-        "name", [names[0], *(pytest.param(name, marks=pytest.mark.long) for name in names[1:])]
-    )
+NAMES = ("mlp", "cnn", "char_gpt")
 
 
-@some("cnn", "mlp", "char_gpt")
+@pytest.mark.parametrize("name", some(NAMES, ["cnn"]))
 def test_devices_that_share_the_examples_train_as_one(name, tmp_path):
     """Statistics of batch norm, masks of dropout, norms for clipping are those of the whole batch."""
     found = trained(tmp_path, MODELS[name], shard="data")
@@ -141,7 +138,7 @@ def test_devices_that_share_the_examples_train_as_one(name, tmp_path):
     assert found.split(COUNT) == set()
 
 
-@some("char_gpt", "mlp", "cnn")
+@pytest.mark.parametrize("name", some(NAMES, ["char_gpt"]))
 def test_devices_that_share_the_parameters_train_as_one(name, tmp_path):
     """All arrays of the transformer are shared but those without an axis that 8 divides."""
     found = trained(tmp_path, MODELS[name], shard="fsdp")
@@ -169,9 +166,10 @@ def test_devices_that_share_a_hidden_layer_train_as_one(tmp_path):
     assert found.split(4) == shared | state
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("char_gpt", 4), *(pytest.param(name, 2, marks=pytest.mark.long) for name in ("mlp", "cnn"))],
+    [("char_gpt", 4), ("mlp", 2), ("cnn", 2)],
 )
 def test_devices_that_share_layers_train_as_one(name, count, tmp_path):
     """Heads and hidden layers of the transformer are shared: all matrices but tokens and positions."""
@@ -179,10 +177,10 @@ def test_devices_that_share_layers_train_as_one(name, count, tmp_path):
     assert found.split(count)
     if name == "char_gpt":
         matrices = {"self_attn.in_proj", "self_attn.out_proj", "linear1", "linear2"}
-        wanted = {f"block_{k}.{matrix}.weight" for k in range(2) for matrix in matrices}
+        wanted = {f"block_0.{matrix}.weight" for matrix in matrices}
         assert {array for array in found.split(count) if array in wanted} == wanted
-        # Two sums forward and two backward in each block (figure 4), and 8 numbers for the norm that clips.
-        assert found.collectives["all-reduce"] == 2 * 4 + 8
+        # Two sums forward and two backward in the block (figure 4), and 4 numbers for the norm that clips.
+        assert found.collectives["all-reduce"] == 4 + 4
         # The parts of the fused projection are exchanged, and gradients gathered for the norm.
         assert {*found.collectives} == {"all-reduce", "collective-permute", "all-to-all", "all-gather"}
 

@@ -7,6 +7,7 @@ import pytest
 
 from catgrad import compile_module
 from catgrad.errors import UnsupportedOp
+from tests.covering import some
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -157,11 +158,14 @@ KINDS = {
     "softmax": (lambda: critic(nn.Linear(5, 4), nn.Softmax(-1), nn.Linear(4, 3), nn.LogSoftmax(1)), [(5,)]),
 }  # fmt: skip
 
-LONG = ("burgers by rows", "maml by autograd", "jacobian forward", "group norm", "softmax", "instance norm")
+QUICK = (
+    "burgers", "gradient penalty", "hamiltonian", "jacobian", "maml", "hessian-vector", "jacobian-vector",
+    "vector-jacobian", "constants", "convolutions", "batch norm",
+)  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own jvp calls it
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.long] * (k in LONG)) for k in KINDS])
+@pytest.mark.parametrize("kind", some(KINDS, QUICK))
 def test_derivatives_within_forward_train_as_in_pytorch(kind):
     make, shapes = KINDS[kind]
     torch.manual_seed(0)

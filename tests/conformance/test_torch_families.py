@@ -10,6 +10,7 @@ import pytest
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import compile_module, from_torch
+from tests.covering import some
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -34,10 +35,7 @@ DRAW_BRANCHES = ("Wav2Vec2",)
 DEEP_NORMS = ("ResNet-18", "EfficientNet-b0")
 """Families whose last batch norms see two values of the usual inputs, so that all gradients cancel."""
 
-TRAINED = [
-    pytest.param(name, marks=() if name in ("MLP", "U-Net", "LSTM", "GPT-2") else pytest.mark.long)
-    for name in FAMILIES
-]
+TRAINED = some(FAMILIES, ("MLP", "U-Net", "LSTM", "GPT-2"))
 
 
 @functools.lru_cache(maxsize=1)
@@ -49,7 +47,6 @@ def imported(name):
         return module, inputs, from_torch(module, *inputs)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_families_compute_the_numbers_of_pytorch(name, target):
     assert largest_difference(*imported(name), target) <= 1e-4

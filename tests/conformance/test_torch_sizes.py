@@ -9,6 +9,7 @@ from catgrad.errors import CatgradError
 from catgrad.frontends.torch import from_torch
 from catgrad.functors import Expand, reverse
 from catgrad.programs.program import evaluate
+from tests.covering import some
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -23,7 +24,7 @@ from tests.conformance.test_torch_overloads import (  # noqa: E402  # it needs P
 from tests.conformance.torch_functions import FUNCTIONS  # noqa: E402
 
 TOLERANCE = 1e-9
-QUICK = ("scattering", "rearranging", "statistics", "sorting", "cumulative", "losses", "scalars")
+QUICK = ("sorting", "cumulative", "scalars")
 """Families that are imported in every run of the tests."""
 
 VALUES = ("kthvalue", "median.dim")
@@ -57,7 +58,7 @@ def calls(family):
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(f, marks=() if f in QUICK else pytest.mark.long) for f in (*FAMILIES, "functions")],
+    some((*FAMILIES, "functions"), QUICK),
 )
 def test_numbers_are_those_of_pytorch_at_each_size(family):
     wrong = []

@@ -11,6 +11,7 @@ import pytest
 from catgrad.backends.scratch.machine.projects import Machine
 
 from catgrad import Dtype, NdArrayType, losses, mse, sgd
+from tests.covering import some
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -70,8 +71,12 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("sprites")
 
 
+QUICK = set(list(CASES)[::3])
+"""Modules whose sprites are run in every run of the tests."""
+
+
 @on_scratch
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, QUICK))
 def test_sprites_agree_with_modules(vm, name, folder):
     file, inputs, wanted = written(name, folder / str([*CASES].index(name)))
     machine = Machine(vm)

@@ -1,6 +1,6 @@
 """Emitted code computes every operation on the oldest and the newest library, in an environment of its own.
 
-The tests' own environment has the oldest NumPy and JAX and the newest PyTorch; `test_jax.py` has another.
+The tests' own environment has the oldest NumPy and JAX and the newest PyTorch.
 """
 
 from __future__ import annotations
@@ -17,31 +17,52 @@ from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import widened
+from tests.covering import some
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
     "numpy": ["numpy>=2.3", "ml_dtypes"],
+    "jax": ["jax>=0.8"],
     "torch": ["torch==2.6.0", "numpy==1.26.4", "setuptools>=77", "--editable", str(ROOT)],
 }
-PARAMETERS = ["numpy", pytest.param("torch", marks=pytest.mark.long)]  # PyTorch takes minutes to install
+TOGETHER = 32
+"""Operations that JAX compiles together: more, or fewer, take XLA longer."""
 
-RUN = """
+RUN = f"""
 import importlib.util
 import sys
 
 import numpy as np
 
-for path in sys.argv[1:]:
+
+def loaded(path):
     spec = importlib.util.spec_from_file_location("case", path)
     case = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(case)
     with np.load(path + ".npz") as given:
-        results = case.CompiledModel().f(*given.values())
-    np.savez(path + ".out.npz", *[np.asarray(r) for r in results])
+        return case.CompiledModel().f, list(given.values())
+
+
+def called(functions, arrays):
+    return [f(*given) for f, given in zip(functions, arrays)]
+
+
+target, *paths = sys.argv[1:]
+if target == "jax":
+    import jax
+
+    called = jax.jit(called, static_argnums=0)
+for first in range(0, len(paths), {TOGETHER}):
+    some = paths[first : first + {TOGETHER}]
+    for path, results in zip(some, called(*zip(*map(loaded, some)))):
+        np.savez(path + ".out.npz", *[np.asarray(r) for r in results])
 """
 
 
-@pytest.fixture(scope="session", params=PARAMETERS)
+@pytest.fixture(
+    scope="session",
+    params=some(LIBRARIES, ["numpy"]),
+)
 def library(request):
     """Return the name of a target, and a Python with another version of its library."""
     return request.param, python_with(request.param)
@@ -59,24 +80,30 @@ def python_with(library):
 
 
 def test_another_version_computes_every_operation(library, tmp_path):
+    """Files of JAX without 64-bit types run in a process of their own, with its default precision."""
     target, python = library
     backend = get_backend(target)
     cases = [case for case in operation_cases() if case.reversed and has_files(case, backend)]
+    narrow, wide = [], []
     for number, case in enumerate(cases):
         function = lower(Expand(backend.has)(case.term), "f", doc="The term under test.")
         path = tmp_path / f"case_{number}.py"
         path.write_text(backend.emit(Program("case", (function,))).source, encoding="utf-8")
         np.savez(f"{path}.npz", *draw_arrays(tuple(case.term.source.table), case.domain))
-    paths = [str(tmp_path / f"case_{number}.py") for number in range(len(cases))]
-    done = subprocess.run([python, "-c", RUN, *paths], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for case, path in zip(cases, paths, strict=True):
+        (wide if "jax_enable_x64" in path.read_text() else narrow).append(str(path))
+    for paths in filter(None, (narrow, wide)):
+        done = subprocess.run(
+            [python, "-W", "error", "-c", RUN, target, *paths], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+    for number, case in enumerate(cases):
         arrays = draw_arrays(tuple(case.term.source.table), case.domain)
         types = case.term.target.table
-        with np.load(f"{path}.out.npz") as found:
+        with np.load(tmp_path / f"case_{number}.py.out.npz") as found:
             for a, b, type in zip(found.values(), evaluate(case.term, *arrays), types, strict=True):
                 tolerance = backend.tolerance.get(type.dtype.value, 0.0)
                 np.testing.assert_allclose(a, widened(b), rtol=tolerance, atol=tolerance, err_msg=str(case))
+                assert a.dtype == b.dtype
 
 
 def has_files(case, backend):

@@ -19,6 +19,7 @@ from catgrad.targets import get_backend
 from catgrad.testing import run_on
 from catgrad.tools import Executable
 from catgrad.types import Dtype
+from tests.covering import some
 from tests.targets import cannot, emit
 
 pytestmark = pytest.mark.skipif(bool(cannot("wasm")), reason=str(cannot("wasm")))
@@ -54,9 +55,7 @@ def in_c(task, seed):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the library in C is compiled for Linux")
-@pytest.mark.parametrize(
-    "name", ["iris-16", "mlp", "lenet", pytest.param("char-gpt", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", some(("iris-16", "mlp", "lenet", "char-gpt"), ("mlp", "lenet")))
 def test_bits_equal_those_of_c(name):
     [workload] = [each for each in WORKLOADS if each.name == name]
     workload = replace(workload, batch=4)

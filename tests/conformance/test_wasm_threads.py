@@ -17,6 +17,7 @@ from benchmarks.cpu.workloads import WORKLOADS
 from catgrad import Dim, NdArrayType, Task, layers, mse, sgd
 from catgrad.certification import certify
 from catgrad.errors import OptionError
+from tests.covering import some
 from tests.models import mlp
 from tests.targets import cannot, emit
 from tests.unit.formats.test_term_files import MODELS
@@ -45,7 +46,7 @@ def trained(task, data, **options):
 
 @pytest.mark.parametrize(
     "name",
-    ["mlp", pytest.param("lenet", marks=pytest.mark.long), pytest.param("char-gpt", marks=pytest.mark.long)],
+    some(("mlp", "lenet", "char-gpt"), ("mlp",)),
 )
 def test_the_number_of_threads_does_not_change_bits(name, monkeypatch):
     [workload] = [each for each in WORKLOADS if each.name == name]

@@ -214,7 +214,7 @@ QUICK = (
 )  # fmt: skip
 """Families that are imported in every run of the tests."""
 
-QUICK_IN_C = ("MLP", "LSTM", "GRU", "TransformerEncoderLayer", "GPT-2", "ViT")
+QUICK_IN_C = ("LSTM", "TransformerEncoderLayer")
 """Families that are compiled in every run of the tests."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.covering import some
 from tests.modules.trial import MODULES, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -20,13 +21,11 @@ REFUSED = {
 }
 """Modules that are refused, with a part of the reason."""
 
-QUICK = set(list(MODULES)[::3])
+QUICK = set(list(MODULES)[::6])
 """Modules that train in every run of the tests."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in MODULES]
-)
+@pytest.mark.parametrize("name", some(MODULES, QUICK))
 def test_modules_train_as_in_pytorch(name):
     result, reason = outcome(name)
     if name in REFUSED:
