@@ -62,6 +62,7 @@ def adapters(learner):
     return {name: rng.normal(0, 0.1, array.shape).astype(array.dtype) for name, array in empty.items()}
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("kernels", some([True, False], [True]))
 @pytest.mark.parametrize("kind", SOME)
 def test_steps_equal_those_of_numpy(kind, kernels, ggml_version):
@@ -84,6 +85,7 @@ def test_steps_equal_those_of_numpy(kind, kernels, ggml_version):
     assert all(f"{end}.weight" not in name for name in ours.state for end in "ab")
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("kind", ["q4_0"])
 def test_gradients_through_products_of_all_orders(kind, ggml_version):
     """ggml reads the rows of a quantised matrix, and ends the process where its columns are copied."""

@@ -13,7 +13,7 @@ TARGETS = ("numpy", "torch", "jax", "c", "cuda", "javascript", "webgpu", "ggml")
 
 @pytest.mark.covering
 @pytest.mark.parametrize("count", [3, 6])
-@pytest.mark.parametrize("model", ["resnet", "dense"])
+@pytest.mark.parametrize("model", ["dense", "resnet"])
 @on(*TARGETS, long=("ggml",))
 def test_loops_compute_the_bits_of_layers_written_out(target, model, count):
     """A loss may be a sum in another order, and where compilers contract, an update too.

@@ -14,7 +14,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adam, adamw, rmsprop, sgd
 from catgrad.terms.term import Term
-from tests.targets import emit, on_targets_with
+from tests.targets import emit, on_all_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, optim = torch.nn, torch.optim
@@ -177,7 +177,7 @@ def assert_equal(found, wanted, tolerance, name):
 
 
 @pytest.mark.covering
-@on_targets_with("learner")
+@on_all_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize(("name", "optimiser"), PAIRS)
 def test_five_steps_agree_with_torch(name, optimiser, dtype, tolerance, target):

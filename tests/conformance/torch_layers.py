@@ -110,6 +110,16 @@ def averaged(kind, *layers):
     )
 
 
+def frozen():
+    """A batch norm in evaluation mode between layers that train."""
+    module = nn.Sequential(
+        nn.Conv2d(2, 4, 2), nn.BatchNorm2d(4), nn.Flatten(), nn.BatchNorm1d(24, momentum=0.3)
+    )
+    module[1].running_mean.normal_()
+    module[1].eval()
+    return module
+
+
 TRANSPOSED = [
     (1, {"padding": 1, "output_padding": 1, "dilation": 2}),
     (2, {"stride": 2, "output_padding": 2, "dilation": 3, "groups": 2}),
@@ -129,6 +139,7 @@ LAYERS = {
         lambda k=k, options=options: getattr(nn, f"ConvTranspose{k}d")(2, 4, 3, **options),
         real(2, *SIZES[:k]),
     ) for k, options in TRANSPOSED},
+    "frozen": (frozen, real(2, 4, 3)),
     "exponential": (
         lambda: nn.Sequential(nn.Linear(9, 9), Function(lambda x: torch.matrix_exp(3 * x.view(-1, 3, 3)))),
         real(9),
