@@ -16,10 +16,10 @@ help:  ## list the commands
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
 	$(BIN)/python -m catgrad.examples.iris dense --plot out/iris.png
 
-test: $(VENV)/dev $(NODE_PACKAGES)  ## install the test dependencies and run all tests
+test: $(VENV)/dev $(NODE_PACKAGES)  ## install the test dependencies and run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-long: $(VENV)/ggml $(NODE_PACKAGES) tests/webgpu/node_modules/.installed  ## run the tests that repeat others on slow targets
+test-long: $(VENV)/ggml $(NODE_PACKAGES) tests/webgpu/node_modules/.installed  ## run the tests that repeat others, on slow targets and in other combinations
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 
 browser: $(VENV)/dev tests/browser/node_modules/.installed tests/vite/node_modules/.installed  ## run projects in Scratch's editor, and modules in pages (needs chromium)
