@@ -24,7 +24,7 @@ def some(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
 def repeated(grid: Sequence[Mapping[str, object]], strength: int) -> Iterator[int]:
     """Yield the places of combinations that a greedy covering array of this strength leaves out."""
     values = [[(name, repr(value)) for name, value in sorted(each.items())] for each in grid]
-    held = [set(combinations(each, strength)) for each in values]
+    held = [set(combinations(each, min(strength, len(each)))) for each in values]
     missing, rest = set[Any]().union(*held), list(range(len(grid)))
     while missing:
         best = max(rest, key=lambda place: len(held[place] & missing))
