@@ -33,7 +33,7 @@ BOTH_WAYS = ("module", "numpy", "onnx", "torch", "torch-module")
 On others the reverse, which has the values too, stands for both: compiling is what takes long there.
 """
 
-BOTH_WAYS = ("numpy", "onnx", "torch", "torch-module")
+BOTH_WAYS = ("numpy", "torch", "torch-module")
 """Targets that run operations forward too; on others the reverse, which has the values, stands for both."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]

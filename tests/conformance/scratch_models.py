@@ -1,4 +1,4 @@
-"""Small tasks in float64 for sprites: every kind of model, optimiser, schedule and loss."""
+"""Small tasks in float64 for sprites: every kind of model, optimiser and schedule."""
 
 from __future__ import annotations
 
@@ -175,23 +175,6 @@ OPTIMISERS = {
     "restarts": sgd(schedules.cosine_with_restarts(0.3, 1, 2)),
     "triangles": sgd(schedules.cyclic(0.1, 0.3, 1, 2, "triangular2")),
 }
-
-LOSSES = {
-    "mse": mse,
-    "l1": losses.l1,
-    "huber": partial(losses.huber, delta=0.3),
-    "sum": partial(losses.mse, reduction="sum"),
-    "bce": lambda a, b: losses.bce_with_logits(a, ops.sigmoid(b)),
-    "kl": lambda a, b: losses.kl_div(ops.log_softmax(a), ops.softmax(b)),
-    "cross entropy": losses.cross_entropy,
-    "smoothed": partial(losses.cross_entropy, label_smoothing=0.1, weight=[1.0, 0.5, 2.0]),
-    "nll": lambda a, y: losses.nll(ops.log_softmax(a), y),
-}
-
-
-def of_classes(name):
-    """Return whether the targets of a loss are classes."""
-    return name in ("cross entropy", "smoothed", "nll")
 
 
 def examples(task, batch, seed):

@@ -7,7 +7,6 @@ import pytest
 
 from catgrad import Dim, NdArrayType, Task, layers, losses, optimisers
 from catgrad.learn.adapters import adapters_only
-from tests.covering import some
 from tests.laws.test_lists_of_layers import char_gpt, characters, two_kinds
 from tests.targets import cannot, emit
 
@@ -49,12 +48,12 @@ def normal(*shape):
     return [np.random.default_rng(k).normal(size=shape).astype(np.float32) for k in range(2)]
 
 
-@pytest.mark.parametrize("kernels", some([True, False], [True]))
+@pytest.mark.long
+@pytest.mark.parametrize("kernels", [True, False])
 def test_the_character_gpt(kernels):
     check(char_gpt(3), *characters(), kernels=kernels)
 
 
-@pytest.mark.long
 def test_stacks_of_two_kinds():
     check(two_kinds(3), *normal(3, 8))
 

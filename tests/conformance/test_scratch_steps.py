@@ -11,7 +11,8 @@ from catgrad.backends.scratch.machine.projects import validate
 from catgrad.programs import ports
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import evaluate
-from tests.conformance.scratch_models import LOSSES, MODELS, ODD, OPTIMISERS, examples, mlp, of_classes
+from tests.conformance.scratch_models import MODELS, ODD, OPTIMISERS, examples, mlp
+from tests.covering import some
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 from tests.targets import emit
@@ -94,19 +95,15 @@ def test_loops_may_be_unrolled(vm, name, batch, unroll):
     assert_trains(MODELS[name](), vm, batch, unroll=unroll)
 
 
+QUICK = ("nesterov", "amsgrad", "rmsprop", "nadam", "adafactor", "muon", "clipped", "groups", "one cycle")
+"""Optimisers that train in every run of the tests: the others have the operations of these."""
+
+
 @pytest.mark.covering
 @on_machines
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", some(OPTIMISERS, QUICK))
 def test_optimisers(vm, name):
     assert_trains(mlp(OPTIMISERS[name]), vm)
-
-
-@pytest.mark.covering
-@on_machines
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses(vm, name):
-    labels = MODELS["classifier"]().labels if of_classes(name) else None
-    assert_trains(mlp(loss=LOSSES[name], labels=labels), vm, 2)
 
 
 @pytest.mark.covering
