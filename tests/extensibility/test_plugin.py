@@ -85,7 +85,7 @@ def test_one_call_runs_every_operation_on_a_target(installed):
     program = """
 from catgrad.testing import conformance
 
-conformance("numpy").check()
+conformance("numpy", ["Exp", "Contract"]).check()
 found = conformance("scalar")
 rows = {row.operation: row for row in found.rows}
 assert rows["Exp"].forward.startswith("Exp-"), rows["Exp"]

@@ -35,7 +35,7 @@ class AnyOrder(InOrder):
             self.items(loop.body)
 
 
-@settings(suppress_health_check=list(HealthCheck), max_examples=300)
+@settings(suppress_health_check=list(HealthCheck), max_examples=100)
 @given(nests(), st.integers(0, 9))
 def test_the_order_of_independent_iterations_does_not_matter(lowered, seed):
     arrays = arrays_for(lowered, seed)

@@ -109,6 +109,7 @@ def test_sums_over_the_same_rows_read_them_once(shape):
     assert read == x.size + dy.size
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [(64, 132), (32, 33), (2, 16, 40)])
 @pytest.mark.parametrize("norm", [ops.layer_norm, ops.rms_norm])
 def test_gradients_of_a_norm_are_computed_while_its_rows_are_at_hand(norm, shape):

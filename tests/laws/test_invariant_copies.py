@@ -39,6 +39,7 @@ def strides_in_loops(steps):
     return [s.right.buffer.stride(s.right.indices, s.columns[-1]) for s in products]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [recurrence, twice])
 @pytest.mark.parametrize("length", [0, 1, 2, 9])
 @pytest.mark.parametrize("symbolic", [False, True])

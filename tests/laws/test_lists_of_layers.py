@@ -97,6 +97,7 @@ def lines_without_initial_values(source):
     return source.count("\n") - (init.end_lineno - init.lineno)
 
 
+@pytest.mark.covering
 @on("numpy", "torch", "jax", long=("jax",))
 @pytest.mark.parametrize("name", TASKS)
 def test_a_stack_computes_what_its_layers_compute_written_out(name, target):
@@ -125,6 +126,7 @@ def check_against_layers_written_out(task, target):
     np.testing.assert_allclose(rolled.predict(x), unrolled.predict(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.covering
 @PYTHON
 @pytest.mark.parametrize("name", ["char GPT", "two kinds", "unequal ends", "buffers"])
 def test_sources_do_not_grow_with_depth(name, target):

@@ -46,6 +46,7 @@ def assigned(text):
     return set(re.findall(r"^    (\w+) =", text, re.MULTILINE))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("machine", [C, CUDA], ids=["c", "cuda"])
 @pytest.mark.parametrize("name", MODELS)
 def test_no_accumulator_is_named_after_another_operation(name, machine):

@@ -45,16 +45,19 @@ def random_programs(target, **chosen):
 @on(*TARGETS, long=("ggml", "wasm", "webgpu"))
 def test_random_programs(target):
     phases = {"phases": UNSHRUNK} if target in SHARES else {}
-    examples = 100 if TARGETS[target] == 1 else 4 if target in LONG else 12
+    examples = 100 if TARGETS[target] == 1 else 4 if target in LONG else 6
     random_programs(target, max_examples=examples, **phases)()
 
 
 def test_random_programs_have_no_undefined_behaviour(monkeypatch, tmp_path, capfd):
     if reason := cannot("c"):
         pytest.skip(f"target c: {reason}")
-    monkeypatch.setenv("CC", "gcc -fsanitize=undefined")
+    compiler = tmp_path / "cc"  # whose last level of optimisation holds
+    compiler.write_text('#!/bin/sh\nexec gcc "$@" -O1 -fsanitize=undefined\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
-    random_programs("c", max_examples=6, phases=UNSHRUNK)()
+    random_programs("c", max_examples=2, phases=UNSHRUNK)()
     assert "runtime error" not in capfd.readouterr().err
 
 

@@ -173,7 +173,7 @@ def follow(texts, lines, held, turns) -> int:
 
 
 @given(data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_induction_variables_equal_their_indices(data):
     texts = Texts()
     nest = Nest(data.draw, texts.macros())

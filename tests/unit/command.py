@@ -16,8 +16,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: str, module: str = "catgrad.cli", **environment: str) -> CompletedProcess[str]:
-    """Run `python -m MODULE ARGUMENTS` in the root of the project, and return its output and exit status."""
+def run(
+    *arguments: str, module: str = "catgrad.cli", folder: Path = ROOT, **environment: str
+) -> CompletedProcess[str]:
+    """Run `python -m MODULE ARGUMENTS` in a folder, and return its output and exit status."""
     output, errors, status = io.StringIO(), io.StringIO(), 0
     with (
         pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(),
@@ -25,7 +27,7 @@ def run(*arguments: str, module: str = "catgrad.cli", **environment: str) -> Com
     ):  # fmt: skip
         warnings.simplefilter("default")
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # by an earlier test
-        patch.chdir(ROOT)
+        patch.chdir(folder)
         patch.setattr(sys, "argv", [module, *arguments])
         for name, value in {"COLUMNS": "120", **environment}.items():
             patch.setenv(name, value)

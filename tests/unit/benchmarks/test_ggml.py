@@ -24,6 +24,7 @@ ABSENT = ABSENT or (
 IRIS = GGML_WORKLOADS[0]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=ABSENT or "all tools are installed")
 def test_the_smallest_row_has_agreeing_competitors():
     pytest.importorskip("torch", reason="PyTorch is not installed")

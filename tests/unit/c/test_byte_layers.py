@@ -129,7 +129,13 @@ def test_layers_are_those_of_the_reference(target, name):
     assert_right(run_on(get_backend(target), term_of(name), *arrays_of(name)), name)
 
 
-@EACH
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name not in ("groups", "many rows") else pytest.param(name, marks=pytest.mark.long)
+        for name in LAYERS
+    ],
+)
 def test_kernels_are_the_layer_and_never_store_wide_factors(name):
     """No statement stores bytes as integers of 32 bits."""
     lowered = compiled(term_of(name), FACTORS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from catgrad.backends.c import compiler, cross, footprints
 
-from catgrad import Dim, emit
+from catgrad import Dim, NdArrayType, Task, emit, layers, mse, sgd
 from catgrad.errors import OptionError, UnknownName
 from catgrad.tools import Executable
 from examples import digits
 from examples.microcontroller import program
 from tests.models import mlp
+from tests.targets import long
 from tests.unit.command import run
 
 CROSS = [cross.gcc(), cross.zig()]
@@ -30,7 +31,15 @@ net_step:
 """
 
 
-@pytest.mark.parametrize("task", [mlp, digits.cnn])
+def convolutional():
+    """Build a network of two layers for any batch of images."""
+    image = NdArrayType((Dim("batch"), 2, 6, 6))
+    first = layers.conv(image, 3, 3, padding=1, name="a")
+    second = layers.conv(first.target.table[0], 3, 3, padding=1, name="b")
+    return Task(layers.sequential(first, layers.relu(first.target.table), second), sgd(0.1), mse, "convs")
+
+
+@pytest.mark.parametrize("task", [mlp, convolutional, *long(digits.cnn)])
 def test_workspaces_are_those_that_the_library_returns(task):
     """The plan of a program with a symbolic batch, at several sizes."""
     if reason := compiler.COMPILER.missing():
@@ -54,7 +63,7 @@ def test_workspaces_are_symbolic_in_sizes_that_are_not_given(monkeypatch):
     assert "apt install binutils" in str(found)
 
 
-@pytest.mark.parametrize("machine", CROSS, ids=[each.name for each in CROSS])
+@pytest.mark.parametrize("machine", [CROSS[0], *long(CROSS[1])], ids=[each.name for each in CROSS])
 def test_functions_share_the_flash_of_all(machine, monkeypatch):
     if reason := machine.missing():
         pytest.skip(reason)

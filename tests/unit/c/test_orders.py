@@ -13,24 +13,15 @@ from catgrad.testing import draw_arrays, run_on
 pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there is no C compiler")
 
 
-@pytest.mark.parametrize("n", [17, 64, 257])
-def test_a_product_that_is_a_result(n):
-    x, w = NdArrayType((8, 256)), NdArrayType((n, 256))
-    term = build(lambda x, w: x @ ops.permute(w, 1, 0), [x, w])
-    arrays = draw_arrays([x, w])
-    [found], [wanted] = run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+def test_products_that_are_results_and_one_that_is_read_permuted():
+    def every(*factors):
+        x, *ws, y, z = factors
+        product = y @ z
+        return *(x @ ops.permute(w, 1, 0) for w in ws), product, ops.permute(product, 1, 0, 2) * 2
 
-
-def test_a_product_that_is_a_result_and_is_read_permuted():
-    x, y = NdArrayType((4, 64, 32)), NdArrayType((4, 32, 64))
-
-    def both(x, y):
-        z = x @ y
-        return z, ops.permute(z, 1, 0, 2) * 2
-
-    term = build(both, [x, y])
-    arrays = draw_arrays([x, y])
+    shapes = [(8, 256), (17, 256), (64, 256), (257, 256), (4, 64, 32), (4, 32, 64)]
+    types = [NdArrayType(shape) for shape in shapes]
+    term, arrays = build(every, types), draw_arrays(types)
     for found, wanted in zip(run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 

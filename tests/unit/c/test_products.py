@@ -51,7 +51,7 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
     return c, expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     name=st.sampled_from(["gemm_f32", "gemm_f64", "gemm_packed_f32", "gemm_packed_f64"]),
     m=st.integers(0, 40) | st.sampled_from([63, 64, 65, 129, 150]),
@@ -79,6 +79,7 @@ def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("name", ["gemm_f32", "gemm_f64", "gemm_packed_f32"])
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def by_winograd(library, axes):
     return None if found < 0 else bool(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.tuples(
         st.integers(14, 60),
@@ -268,7 +269,8 @@ def split(draw, size):
     return sizes, draw(st.sampled_from([1, 1, 2, -1])), draw(st.integers(0, 2))
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.covering
+@settings(max_examples=50, deadline=None)
 @given(data=st.data(), rows=nested_axes(30), columns=nested_axes(60), add=st.booleans())
 @pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
 def test_products_of_nested_axes_are_exact(library, name, data, rows, columns, add):
@@ -288,7 +290,7 @@ def test_vectors_of_a_row_may_be_the_same_elements(library, name, inner):
     np.testing.assert_array_equal(c, expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.sampled_from([((1,), 1, 0), ((5,), 1, 3), ((3, 3), 1, 2), ((16, 3, 3), 1, 1)]),
     columns=st.tuples(st.tuples(st.integers(1, 17)), st.just(1), st.integers(0, 2)),

@@ -26,6 +26,11 @@ TARGETS = [
     pytest.param("cuda", marks=[NEEDS_C, NEEDS_CXX]),
     pytest.param("ggml", marks=[NEEDS_GGML, pytest.mark.long]),
 ]
+IN_C = [
+    TARGETS[0],
+    *(pytest.param(*each.values, marks=[*each.marks, pytest.mark.long]) for each in TARGETS[1:]),
+]
+"""Targets of tests of the part of the programs that is C on all."""
 
 
 def program(folder, task, target, *flags):
@@ -116,7 +121,7 @@ def test_the_training_program_trains_and_validates(trainer, tmp_path):
     assert "must have an example" in run(trainer, cwd=tmp_path).stderr
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", IN_C)
 def test_a_fixed_batch(target, tmp_path):
     trainer = program(tmp_path, line(6), target)
     write_data(tmp_path)
@@ -180,7 +185,7 @@ FLAGS = {"c": SANE, "cuda": (*SANE, "-DMAX_RESIDENT_BYTES=0"), "ggml": SANE}
 """Flags of sanitizers, by which C++ would end without memory, and one that keeps examples off the GPU."""
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=IN_C)
 def trained(request, tmp_path_factory):
     """Return a folder with the training program of a classifier, its data, and trained weights."""
     folder = tmp_path_factory.mktemp("classes")

@@ -132,7 +132,7 @@ def test_iris_in_batches(target):
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
 
 
-@on("numpy", "c")
+@on("numpy", "c", long=("c",))
 def test_a_short_run_of_lstm(target, tmp_path):
     picture = tmp_path / "sunspots.png"
     done = run("--steps", "300", "--target", target, "--plot", str(picture), module="examples.lstm")
@@ -197,6 +197,7 @@ def test_a_short_run_of_digits(target, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_digits_are_learnt_in_pytorch_then_in_c_and_taken_back():
     pytest.importorskip("torch", reason="PyTorch, in which the network learns first, is not installed")

@@ -153,3 +153,11 @@ FAULTS = {
         "2 coordinates needs a tensor map of as many",
     ),
 }
+
+REPEATED = {
+    "always the first parity", "slots of one consumer", "slots of three consumers", "slots free twice",
+    "products of half the lanes", "sums that are not awaited", "stores that are not committed", "fewer bytes",
+    "a descriptor without a swizzle", "registers that are no multiple of 8", "an unaligned operand",
+    "a block too much",
+}  # fmt: skip
+"""Faults that the simulator finds by the same rules as others."""

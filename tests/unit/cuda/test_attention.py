@@ -223,7 +223,7 @@ def test_strided_operands_are_read_in_place():
 def emitted(name):
     """A training step of a small GPT, or of heads that share keys within a window, emitted."""
     if name == "gpt":
-        model, loss = char_gpt.gpt(7, BATCH, 2, 32, 2, LENGTH), losses.cross_entropy
+        model, loss = char_gpt.gpt(7, BATCH, 1, 32, 2, LENGTH), losses.cross_entropy
         labels = (NdArrayType((BATCH, LENGTH), Dtype.int64),)
     else:
         places, features, labels = NdArrayType((BATCH, LENGTH)), NdArrayType((8,)), None
@@ -260,11 +260,13 @@ def test_a_training_step_of_a_transformer_equals_the_reference(name):
 
 
 @NEEDS_CXX
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_sanitizers_find_nothing(sanitizer):
+def test_sanitizers_find_nothing(sanitizer, dtype):
     sections = " -fsanitize-sections=cuda_shared" if sanitizer == "address" else ""
     compiler = f"{COMPILER.command()[0]} -g -fsanitize={sanitizer}{sections}"
-    done = sanitized(sanitizer, "tests.unit.cuda.attention", CXX=compiler, CATGRAD_CUDA_SIMULATE="1")
+    done = sanitized(sanitizer, "tests.unit.cuda.attention", dtype, CXX=compiler, CATGRAD_CUDA_SIMULATE="1")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda_simulator import library
 
+from tests.targets import long
 from tests.unit.cuda.build import NEEDS_CXX, ORDERS, sanitized
 from tests.unit.cuda.device import Device
 from tests.unit.cuda.hopper import KINDS, aligned, integers, multiply, sources, stored, wrappers
-from tests.unit.cuda.hopper_faults import FAULTS
+from tests.unit.cuda.hopper_faults import FAULTS, REPEATED
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
 pytestmark = NEEDS_CXX
@@ -32,6 +33,7 @@ def device(source, *changes):
 # ---- right kernels
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=lambda kind: "-".join(map(str, KINDS[kind])))
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_product_is_exact_in_any_order(kind, order, monkeypatch):
@@ -40,6 +42,7 @@ def test_a_product_is_exact_in_any_order(kind, order, monkeypatch):
         assert multiply(device("hopper"), kind, m, n, k, stages=3) == (0, True), device("hopper").message
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("stages", range(2, 7))
 @pytest.mark.parametrize("k", range(1, 10))
 def test_a_ring_of_any_size_takes_any_number_of_blocks(stages, k):
@@ -106,7 +109,7 @@ def test_only_what_is_used_is_emitted():
 # ---- wrong ones
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*(each for each in FAULTS if each not in REPEATED), *long(*REPEATED)])
 def test_a_planted_fault_is_an_error_in_any_order(fault, monkeypatch):
     old, new, message = FAULTS[fault]
     wrong = device("hopper_one", (old, new))
@@ -202,6 +205,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("hopper")
 
 
+@pytest.mark.covering
 @NEEDS_NVCC
 @pytest.mark.parametrize("source", ["hopper", "hopper_parts"])
 @pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])

@@ -75,6 +75,7 @@ def test_nvcc_takes_the_flags_of_a_loaded_library():
     assert CDLL(str(path)).line_step_workspace_bytes
 
 
+@pytest.mark.long
 @NEEDS_NVCC
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")
 def test_cmake(folder, tmp_path):

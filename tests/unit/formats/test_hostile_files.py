@@ -22,7 +22,7 @@ from tests.readers import READERS, with_external
 
 ROOT = Path(__file__).parents[3]
 COUNTS = [
-    pytest.param(15, id="few"),
+    pytest.param(5, id="few"),
     pytest.param(3000, id="many", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
 ]
 

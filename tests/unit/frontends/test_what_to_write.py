@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from catgrad import CatgradError, Dim, NdArrayType, Optimiser, Task, build, emit, layers, mse, ops
+from tests.unit.command import run
 
 A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 MODEL = layers.dense(A, B, C)
@@ -107,20 +107,22 @@ REFERENCES = {
 }
 
 
-def run(*arguments, folder):
-    command = [sys.executable, "-m", "catgrad.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    """Write a file with a model into a folder that modules are imported from; return the folder."""
+    (tmp_path / "net.py").write_text(NET)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("net", None)
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_a_wrong_reference_to_a_model_names_a_right_one(reference, tmp_path):
-    (tmp_path / "net.py").write_text(NET)
-    done = run("emit", reference, folder=tmp_path)
+def test_a_wrong_reference_to_a_model_names_a_right_one(reference, net):
+    done = run("emit", reference, folder=net)
     assert done.returncode == 2
     assert REFERENCES[reference] in done.stderr
 
 
-def test_a_file_is_as_good_as_its_module(tmp_path):
-    (tmp_path / "net.py").write_text(NET)
+def test_a_file_is_as_good_as_its_module(net):
     for reference in ("net:task", "net.py:task"):
-        assert run("emit", reference, folder=tmp_path).returncode == 0
+        assert run("emit", reference, folder=net).returncode == 0

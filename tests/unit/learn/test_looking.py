@@ -17,7 +17,7 @@ from catgrad.tables import Table, spelled
 from catgrad.types import Dtype
 from examples import char_gpt, digits
 from tests.models import mlp
-from tests.targets import emit
+from tests.targets import emit, long
 from tests.unit.command import run
 
 LABELS = (NdArrayType((Dim("batch"),), Dtype.int64),)
@@ -71,7 +71,7 @@ def test_costs_are_symbolic_in_sizes_that_are_not_given():
     assert fixed.workspaces["step"] >= fixed.workspaces["predict"] > 0
 
 
-@pytest.mark.parametrize("task", [digits.cnn, digits.mlp, lambda: char_gpt.task(20, 10)])
+@pytest.mark.parametrize("task", [digits.cnn, digits.mlp, *long(lambda: char_gpt.task(20, 10))])
 def test_totals_are_the_bytes_of_the_manifest(task, tmp_path):
     task = task()
     artifact = emit(task, "c")

@@ -131,6 +131,7 @@ def rotating():
     return Task(layers.attention(NdArrayType((2, 1)), FEATURES, 2, **options), sgd(0.1), losses.mse)
 
 
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:.*the editor takes about")
 @on_targets
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, 
 from catgrad.errors import OptionError
 from catgrad.frontends.torch import from_torch
 from catgrad.quantisation import Extrema, quantise
+from tests.targets import long
 
 FLAT = NdArrayType((Dim("batch"), 64))
 
@@ -34,7 +35,7 @@ def predicted(task, x, target="c"):
     return y
 
 
-@pytest.mark.parametrize("observer", [Extrema(), Extrema(99.9), Extrema(momentum=0.1)], ids=str)
+@pytest.mark.parametrize("observer", [Extrema(99.9), *long(Extrema(), Extrema(momentum=0.1))], ids=str)
 def test_accuracy_on_digits_is_that_of_floats(trained, observer):
     task, learner, x, y = trained
     held_out, labels = x[digits.TRAINING :], y[digits.TRAINING :]
@@ -49,7 +50,7 @@ def test_a_kept_layer_trains_and_integers_stay(trained):
     task, learner, x, y = trained
     quantised = quantise(task, learner, [x[:200]], keep=["7.dense"])
     assert [p.name for p in quantised.parameters] == ["7.dense.weight", "7.dense.bias"]
-    tuned = emit(quantised, "c", functions=("predict", "step", "loss")).load()().learner(0)
+    tuned = emit(quantised, "c", functions=("step",)).load()().learner(0)
     np.testing.assert_array_equal(tuned.parameters["7.dense.bias"], learner.parameters["7.dense.bias"])
     before = {name: array.copy() for name, array in tuned.buffers.items()}
     flipped = x[:64, :, ::-1].copy()

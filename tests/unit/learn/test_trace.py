@@ -43,6 +43,7 @@ TASKS = {
 }
 
 
+@pytest.mark.covering
 @on("numpy", "torch", "c")
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("function", ["predict", "step"])

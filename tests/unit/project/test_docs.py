@@ -21,6 +21,7 @@ from catgrad.testing import operation_cases
 from examples.iris import linear
 from tests.conformance.torch_backend import register
 from tests.targets import emit
+from tests.unit.command import run
 from tools import check_links
 
 ROOT = Path(__file__).parents[3]
@@ -201,8 +202,7 @@ COMMANDS = re.findall(r"^    catgrad (.+?)(?: +#.*)?$", (ROOT / "README.md").rea
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_of_the_readme_run(command, tmp_path):
-    line = [sys.executable, "-m", "catgrad.cli", *command.split()]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    done = run(*command.split(), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

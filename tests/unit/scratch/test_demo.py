@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -15,8 +16,10 @@ from examples.iris import FEATURES, SPECIES, dense, load
 from tests.scratch.machines import on_machines
 from tests.targets import emit
 
+pytestmark = pytest.mark.covering
 BATCH = NdArrayType((Dim("batch"),))
 X, Y = load()
+without_vanilla = functools.partial(on_machines, long=("vanilla",))
 
 
 def labelled(inputs=4, classes=3):
@@ -135,7 +138,7 @@ def test_a_divergence_reaches_python():
     assert all((learner.parameters[name] == array).all() for name, array in before.items())
 
 
-@on_machines
+@without_vanilla
 def test_the_lesson(vm):
     artifact = emit(dense(), "scratch", batch=2, data=(X, Y), features=FEATURES, classes=SPECIES)
     validate(artifact.files["dense.sb3"])
@@ -149,7 +152,7 @@ def test_the_lesson(vm):
     assert machine.variable("error") == "input must have 4 numbers, but it has 2"
 
 
-@on_machines
+@without_vanilla
 def test_a_lesson_ends_at_an_error_and_restarts(vm):
     machine = opened(emit(regression(), "scratch", batch=2, data=(X, Y[:, :2])), vm)
     machine.set_variable("learning rate", 1e9)
@@ -290,7 +293,9 @@ def test_only_projects_of_the_model_are_loaded(tmp_path):
     assert all((learner.parameters[name] == before[name]).all() for name in before)
 
 
-@pytest.mark.parametrize(("example", "least"), [("iris", 0.8), ("digits", 0.5)])
+@pytest.mark.parametrize(
+    ("example", "least"), [("iris", 0.8), pytest.param("digits", 0.5, marks=pytest.mark.long)]
+)
 def test_the_examples_train_inside_scratch(example, least, tmp_path, capsys):
     from importlib import import_module
 

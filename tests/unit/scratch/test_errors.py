@@ -17,6 +17,7 @@ from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 from tests.targets import emit
 
+pytestmark = pytest.mark.covering
 MODELS = {"mlp": mlp, "classifier": classifier, "bigrams": bigrams}
 BATCH = 2
 
@@ -154,7 +155,7 @@ items = (
 
 @on_machines
 @given(item=items)
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_an_item_is_a_number_if_it_is_finite_and_in_decimal_digits(vm, item):
     one, lists = sprite("mlp", vm), given_lists("mlp")
     one.machine.set_list("input", put(lists["input"], 4, item))
@@ -281,7 +282,7 @@ def test_a_state_that_is_too_large_changes_nothing(vm, rule):
     rate=st.floats(-1e308, 1e308).filter(bool) | st.floats(-320, 308).map(lambda e: 10.0**e).filter(bool),
     scale=st.floats(-20, 300).map(lambda e: 10.0**e),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_a_step_updates_all_weights_or_none(vm, rule, rate, scale):
     error, before, after = trained(rule, vm, rate, scale)
     if error:
