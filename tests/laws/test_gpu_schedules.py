@@ -167,10 +167,10 @@ def without_waits(kernel):
 
 def test_a_ring_of_tiles_needs_its_barriers_and_its_waits(monkeypatch):
     """Tensor cores multiply what asynchronous copies bring, here in slices of 8 terms."""
-    types = [NdArrayType((N, 24), Dtype.bfloat16), NdArrayType((24, 16), Dtype.bfloat16)]
+    types = [NdArrayType((N, 24), Dtype.bfloat16), NdArrayType((24, 32), Dtype.bfloat16)]
     monkeypatch.setattr(tiles, "DEPTH", 4)
     lowered = scheduled(build(ops.matmul, types), "default")
-    arrays = [x.astype(Dtype.bfloat16.numpy) for x in drawn(types, 20)]
+    arrays = [x.astype(Dtype.bfloat16.numpy) for x in drawn(types, 30)]
     [kernel] = kernels(lowered.steps)
     assert any(isinstance(s, Barrier) and s.pending for s in statements(kernel.body))
     wide = [a.astype(np.float64) for a in arrays]

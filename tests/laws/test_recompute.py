@@ -32,7 +32,7 @@ from catgrad.programs.program import evaluate
 from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays
 from examples.char_gpt import gpt
-from tests.targets import emit
+from tests.targets import emit, long
 
 N, BATCH = Dim("batch"), 32
 
@@ -78,7 +78,7 @@ def task_of(model):
     return Task(model, optimisers.adam(1e-2), losses.mse, "net")
 
 
-@pytest.mark.parametrize("name", ["perceptron", "convolutional"])
+@pytest.mark.parametrize("name", ["convolutional", *long("perceptron")])
 def test_the_least_step_is_that_without_a_limit(name):
     """The error of a limit that is too low names the least, which can be met, with the same losses."""
     task, backend = task_of(MODELS[name]()), get_backend("c")

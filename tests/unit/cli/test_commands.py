@@ -146,7 +146,7 @@ def test_a_short_run_of_lstm(target, tmp_path):
 @on("c")
 def test_a_short_run_of_pinn(target, tmp_path):
     picture = tmp_path / "burgers.png"
-    done = run("--steps", "3000", "--target", target, "--plot", str(picture), module="examples.pinn")
+    done = run("--steps", "1200", "--target", target, "--plot", str(picture), module="examples.pinn")
     assert done.returncode == 0, done.stderr
     assert "int burgers_step(" in done.stdout
     assert float(re.search(r"exact solution: ([\d.]+)", done.stdout)[1]) < 0.1
