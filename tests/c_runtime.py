@@ -58,17 +58,7 @@ def compiled_runtime(folder, build):
         used=set(USED), names=USED, inline="static inline", packing=PACKING
     )
     (folder / "runtime.c").write_text(text)
-    command = [
-        GCC,
-        *FLAGS,
-        *BUILDS[build],
-        "-shared",
-        "-fPIC",
-        "runtime.c",
-        "-o",
-        "runtime.so",
-        "-lm",
-    ]
+    command = [GCC, *FLAGS, *BUILDS[build], "-shared", "-fPIC", "runtime.c", "-o", "runtime.so", "-lm"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(folder / "runtime.so")

@@ -14,16 +14,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dense_stores import densely_stored, initialised
 from catgrad.loops.ir.dependence import verify
 from catgrad.loops.ir.index import Index, Read, Variable, index
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Kernel,
-    Loop,
-    Sort,
-    Store,
-    loops,
-    nested,
-    statements,
-)
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine

@@ -50,8 +50,7 @@ def missing(name: str) -> str:
 
 REASONS = {name: missing(name) for name in LANGUAGES}
 EACH = pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.skipif(bool(why), reason=why)) for n, why in REASONS.items()],
+    "name", [pytest.param(n, marks=pytest.mark.skipif(bool(why), reason=why)) for n, why in REASONS.items()]
 )
 
 

@@ -67,8 +67,7 @@ def test_functions_do_not_change_their_arguments(models):
 
 
 @pytest.mark.parametrize(
-    "arrays",
-    [(X[0], Y), (X, Y[:3]), (X,), (X, Y, Y), (np.full((6, 4), 1e300), Y), (X.astype(complex), Y)],
+    "arrays", [(X[0], Y), (X, Y[:3]), (X,), (X, Y, Y), (np.full((6, 4), 1e300), Y), (X.astype(complex), Y)]
 )
 def test_wrong_arguments_have_the_errors_of_numpy(learners, arrays):
     assert_same_errors(learners, arrays)

@@ -116,11 +116,7 @@ def test_a_decoder_restores_spaces():
             "must have a token, but 'd' has none",
         ),
         (lambda: UNIGRAM.encode("ac"), UnknownName, "'c' has none"),
-        (
-            lambda: CharTokenizer(("a",)).decode([0, 1]),
-            UnknownName,
-            "integers from 0 to 0, but one is 1",
-        ),
+        (lambda: CharTokenizer(("a",)).decode([0, 1]), UnknownName, "integers from 0 to 0, but one is 1"),
         (lambda: CharTokenizer(("a",)).decode([0.5]), UnknownName, "one is 0.5"),
         (lambda: CharTokenizer(()), OptionError, "it has none; train it on a longer text"),
         (lambda: CharTokenizer(("a", "a")), OptionError, "'a' occurs twice"),

@@ -143,10 +143,7 @@ def test_a_wrong_line_is_named(line, error):
             "line 2: the number of items of a list must be an integer of at most 200,000",
         ),
         ("list L given 3", "line 2: the items of L must be passed separately, but they are not"),
-        (
-            "show list x at (1, 2)",
-            "line 2: a monitor must show a list declared in its sprite, but x is none",
-        ),
+        ("show list x at (1, 2)", "line 2: a monitor must show a list declared in its sprite, but x is none"),
         ("list", "line 2: a line must have one of the forms of the language, but it ends too early"),
     ],
 )

@@ -60,13 +60,7 @@ def test_building_is_linear_in_the_number_of_operations():
 
 @pytest.mark.parametrize(
     "function",
-    [
-        lambda x: x if x > 0 else -x,
-        lambda x: x and x,
-        lambda x: 3.0,
-        lambda x: "x",
-        lambda x: [x, None],
-    ],
+    [lambda x: x if x > 0 else -x, lambda x: x and x, lambda x: 3.0, lambda x: "x", lambda x: [x, None]],
 )
 def test_bodies_that_are_no_functions_on_variables_are_refused(function):
     with pytest.raises((TermError, TypeError)):
