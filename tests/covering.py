@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         mark = item.get_closest_marker("covering")
         skipped = any(each.args[0] is True for each in item.iter_markers("skipif"))
-        if mark and not skipped and not item.get_closest_marker("long"):
+        if mark and hasattr(item, "callspec") and not skipped and not item.get_closest_marker("long"):
             grids[item.parent, item.originalname, *(mark.args or (1,))].append(item)
     for (*_, strength), found in grids.items():
         for place in repeated([item.callspec.params for item in found], strength):

@@ -63,11 +63,6 @@ def need(target, *needed):
         pytest.skip(f"target {target}: {reason}")
 
 
-def long(*values):
-    """Return values of a parameter that run by `pytest -m long`, besides others."""
-    return [pytest.param(value, marks=pytest.mark.long) for value in values]
-
-
 def on(*names, needed=(), long=()):
     """Parametrise a test by these targets; those that cannot run it are skipped with the reason."""
     return pytest.mark.parametrize("target", [_parameter(name, needed, name in long) for name in names])

@@ -16,8 +16,9 @@ from catgrad.programs.program import evaluate
 from catgrad.targets import get_backend
 from catgrad.terms.canonical import digest
 from catgrad.testing import run_on
+from tests.covering import some
 from tests.kernels import SCALARS, compiled
-from tests.targets import emit, long, on
+from tests.targets import emit, on
 
 DEEP = 1000
 ROW, NUMBER = NdArrayType((6,)), NdArrayType(())
@@ -61,7 +62,6 @@ CHAINS = {
     "maps": (maps, ROW), "maps of a number": (maps, NUMBER), "leaning left": (leaning_left, ROW),
     "leaning right": (leaning_right, ROW), "views": (views, ROW), "choices": (choices, ROW),
 }  # fmt: skip
-REPEATED = ("choices", "maps of a number")
 TARGETS = on(
     "numpy", "torch", "torch-module", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx",
     long=("cuda", "ggml", "wasm", "scratch", "torch-module"),
@@ -84,7 +84,7 @@ def test_deep_terms_mean_the_same_on_every_target(target, name):
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [*(each for each in CHAINS if each not in REPEATED), *long(*REPEATED)])
+@pytest.mark.parametrize("name", some(CHAINS, CHAINS.keys() - {"choices", "maps of a number"}))
 def test_no_expression_of_a_kernel_is_deep(name):
     term, x = term_and_input(name)
     lowered = compiled(reverse(term), SCALARS)

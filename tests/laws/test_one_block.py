@@ -15,9 +15,9 @@ from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import LARGE_BLOCK
 from catgrad.loops.passes.gpu.grids.one_block import is_repeated
 from catgrad.programs.program import evaluate
+from tests.covering import some
 from tests.gpu import run_in_teams
 from tests.laws.test_rolled_stacks import drawn, lowered
-from tests.targets import long
 
 
 def perceptron(batch: int, *widths: int, optimiser=optimisers.sgd(0.1)) -> Task:
@@ -61,7 +61,7 @@ def repeated(task: Task, steps: int = 3) -> tuple[Lowered, list[np.ndarray], lis
     return block, arguments, wanted
 
 
-@pytest.mark.parametrize("name", [*long("iris"), *(name for name in TASKS if name != "iris")])
+@pytest.mark.parametrize("name", some(TASKS, TASKS.keys() - {"iris"}))
 def test_repeated_steps_compute_what_steps_do_without_races(name):
     block, arguments, wanted = repeated(TASKS[name]())
     for found, array in zip(run_in_teams(block, *arguments), wanted, strict=True):

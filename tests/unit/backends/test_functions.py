@@ -109,6 +109,7 @@ calls = st.one_of(
 )
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("storage", ["numbers", "packed"])
 @given(said=st.lists(calls, min_size=1, max_size=8))
@@ -138,6 +139,7 @@ def test_messages_are_equivalent_to_blocks(sprite, vm):
     assert machine.list("h") == [0.5] * WIDTH
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("wrong", [[1], [1, 2, 3], [1, "two"], [1, "Infinity"]])
 def test_state_is_unchanged_after_an_invalid_input(sprite, vm, wrong):

@@ -10,8 +10,8 @@ from catgrad.errors import OptionError, UnknownName
 from catgrad.tools import Executable
 from examples import digits
 from examples.microcontroller import program
+from tests.covering import some
 from tests.models import mlp
-from tests.targets import long
 from tests.unit.command import run
 
 CROSS = [cross.gcc(), cross.zig()]
@@ -39,7 +39,7 @@ def convolutional():
     return Task(layers.sequential(first, layers.relu(first.target.table), second), sgd(0.1), mse, "convs")
 
 
-@pytest.mark.parametrize("task", [mlp, convolutional, *long(digits.cnn)])
+@pytest.mark.parametrize("task", some([mlp, convolutional, digits.cnn], [mlp, convolutional]))
 def test_workspaces_are_those_that_the_library_returns(task):
     """The plan of a program with a symbolic batch, at several sizes."""
     if reason := compiler.COMPILER.missing():
@@ -63,7 +63,7 @@ def test_workspaces_are_symbolic_in_sizes_that_are_not_given(monkeypatch):
     assert "apt install binutils" in str(found)
 
 
-@pytest.mark.parametrize("machine", [CROSS[0], *long(CROSS[1])], ids=[each.name for each in CROSS])
+@pytest.mark.parametrize("machine", some(CROSS, CROSS[:1]), ids=[each.name for each in CROSS])
 def test_functions_share_the_flash_of_all(machine, monkeypatch):
     if reason := machine.missing():
         pytest.skip(reason)

@@ -14,7 +14,7 @@ from catgrad.learn.fit.checkpoint import load, save
 from catgrad.programs.program import Program, lower
 from catgrad.targets import get_backend
 from catgrad.testing import run_on
-from tests.targets import emit, long
+from tests.targets import emit
 from tests.unit.c.build import NEEDS_C
 from tests.unit.line import (
     P,
@@ -227,7 +227,7 @@ def test_a_model_without_parameters():
     assert_same(ours.step(x, y), ours.loss(x, y))
 
 
-@pytest.mark.parametrize("name", ["int", "steps", *long("i", "x", "loss", "state", "workspace", "t")])
+@pytest.mark.parametrize("name", ["int", "steps"])
 def test_sizes_may_have_any_name(name):
     y, losses = Y[:, :3], []
     for target in ("c", "numpy"):

@@ -19,7 +19,7 @@ from catgrad.dims import Dim
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
 from catgrad.types import Dtype, NdArrayType
-from tests.targets import long
+from tests.covering import some
 from tests.unit.c.build import NEEDS_C
 from tests.unit.cli.test_errors import ended, refuse
 
@@ -129,7 +129,7 @@ class learner: step = lambda x, y: criterion(model(x), y)
 }
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch-module", *long("torch", "jax")])
+@pytest.mark.parametrize("target", some(PYTHON, ["numpy", "torch-module"]))
 def test_python_is_called_as_the_readme_says(folder, capsys, target):
     pytest.importorskip(target.partition("-")[0])
     compiled(capsys, *OPTIMISER, "-t", target, "-o", "build")

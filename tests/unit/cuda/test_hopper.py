@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda_simulator import library
 
-from tests.targets import long
+from tests.covering import some
 from tests.unit.cuda.build import NEEDS_CXX, ORDERS, sanitized
 from tests.unit.cuda.device import Device
 from tests.unit.cuda.hopper import KINDS, aligned, integers, multiply, sources, stored, wrappers
@@ -109,7 +109,7 @@ def test_only_what_is_used_is_emitted():
 # ---- wrong ones
 
 
-@pytest.mark.parametrize("fault", [*(each for each in FAULTS if each not in REPEATED), *long(*REPEATED)])
+@pytest.mark.parametrize("fault", some(FAULTS, FAULTS.keys() - REPEATED))
 def test_a_planted_fault_is_an_error_in_any_order(fault, monkeypatch):
     old, new, message = FAULTS[fault]
     wrong = device("hopper_one", (old, new))

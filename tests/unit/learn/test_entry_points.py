@@ -32,7 +32,8 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.signatures import SIGNATURES
 from catgrad.targets import backends, get_backend
 from catgrad.verification import verify
-from tests.targets import long, on
+from tests.covering import some
+from tests.targets import on
 
 BATCH, X, Y = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 ALL = sorted(backends())
@@ -64,7 +65,7 @@ def test_predict_and_step_are_emitted_by_default(target):
     assert names(emit(task(), backend)) == (["predict", "step"] if Kind.STEP in own else own)
 
 
-@pytest.mark.parametrize("target", [*(sorted({*ALL} - {"wasm", "webgpu"})), *long("wasm", "webgpu")])
+@pytest.mark.parametrize("target", some(ALL, {*ALL} - {"wasm", "webgpu"}))
 def test_each_function_is_emitted_alone(target):
     backend = backend_of(target)
     own = [*backend.entries(backend.options, task())]

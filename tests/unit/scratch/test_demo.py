@@ -16,7 +16,6 @@ from examples.iris import FEATURES, SPECIES, dense, load
 from tests.scratch.machines import on_machines
 from tests.targets import emit
 
-pytestmark = pytest.mark.covering
 BATCH = NdArrayType((Dim("batch"),))
 X, Y = load()
 without_vanilla = functools.partial(on_machines, long=("vanilla",))
@@ -42,6 +41,7 @@ def opened(artifact, vm="vanilla", kind="sb3"):
     return machine
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("width", [3, 20])
 def test_examples_are_rows_drawn_at_random_with_their_labels(vm, width):
@@ -67,6 +67,7 @@ def test_training_in_the_sprite_equals_steps(vm):
         assert machine.array(name) == pytest.approx(array.reshape(-1), rel=1e-5)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
 def test_accuracy_is_that_of_the_predictions(vm, one_hot):
@@ -82,6 +83,7 @@ def test_accuracy_is_that_of_the_predictions(vm, one_hot):
     assert machine.variable("guess") == SPECIES[scores[-1].argmax()]
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
 def test_training_shows_one_example_and_the_guess_for_it(vm, one_hot):
@@ -120,6 +122,7 @@ def test_no_steps_change_nothing(vm):
     assert machine.variable("loss") == 7 and machine.variable("steps") == 0
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("count", ["", "many", "Infinity", -1, 2.5, math.nan, "0x2"])
 def test_fractional_numbers_of_steps_are_reported(vm, count):

@@ -17,7 +17,6 @@ from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 from tests.targets import emit
 
-pytestmark = pytest.mark.covering
 MODELS = {"mlp": mlp, "classifier": classifier, "bigrams": bigrams}
 BATCH = 2
 
@@ -124,6 +123,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("case", WRONG)
 def test_invalid_inputs_are_reported_and_change_nothing(vm, case):
@@ -178,6 +178,7 @@ def test_numbers_as_text_are_numbers(vm):
     np.testing.assert_array_equal(one.outputs()[0], found)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0, math.inf, "1e999", " 1 ", "0x1", True])
 def test_invalid_learning_rates(vm, rate):
@@ -206,6 +207,7 @@ def test_each_of_several_learning_rates_is_checked(vm):
     assert error == "learning rate 2 must be a number other than 0: set it for example to 0.1"
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("great", [1e200, 1e308])
 def test_a_loss_that_is_not_finite_changes_no_weight(vm, great):
@@ -248,6 +250,7 @@ def changed(before, after):
     return {name for (name, kind), value in after.items() if value != before[name, kind]}
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("rule", RULES)
 def test_new_weights_that_are_too_large_replace_none(vm, rule):
@@ -262,6 +265,7 @@ def test_new_weights_that_are_too_large_replace_none(vm, rule):
     assert error == "" and parameters | {"output"} <= changed(before, after)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("rule", ["momentum", "adam"])
 def test_a_state_that_is_too_large_changes_nothing(vm, rule):

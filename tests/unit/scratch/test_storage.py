@@ -16,11 +16,11 @@ from hypothesis.extra import numpy as arrays
 
 from catgrad import NdArrayType, Task, layers, mse, sgd
 from catgrad.errors import ArtifactError, CatgradWarning
+from tests.covering import some
 from tests.scratch.machines import on_machines
-from tests.targets import emit, long
+from tests.targets import emit
 from tests.unit.scratch.test_files import project
 
-pytestmark = pytest.mark.covering
 INPUT, HIDDEN, OUTPUT = NdArrayType((5,)), NdArrayType((7,)), NdArrayType((2,))
 X, TARGET = np.linspace(-1, 1, 5), [0.25, 0.5]
 TABLES = ("parameters", "buffers", "state")
@@ -125,6 +125,7 @@ def test_numbers_too_large_for_float16_are_refused():
         halves("w", np.array([1, 70000.0]))
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("sig_figs", [None, 4])
 def test_packed_weights_equal_the_weights(vm, sig_figs):
@@ -142,6 +143,7 @@ NEAR = {"float16": 5e-4, "int8": 0.01, "int6": 0.04, "int4": 0.2}
 """Bounds of the error of weights, relative to the maximum of their list."""
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("storage", NEAR)
 def test_rounded_weights_are_near_and_are_trained_from_there(vm, storage):
@@ -161,6 +163,7 @@ def test_rounded_weights_are_near_and_are_trained_from_there(vm, storage):
     assert losses[-1] < losses[0] / 2
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("storage", TEXTS)
 def test_unpacking_does_not_overwrite_trained_weights(vm, storage):
@@ -235,13 +238,14 @@ def test_weights_that_are_not_finite_are_refused(storage):
         emit(task(), "scratch", weights=broken, storage=storage)
 
 
-@pytest.mark.parametrize("storage", ["numbers", "int4", *long("packed", "float16", "int6", "int8")])
+@pytest.mark.parametrize("storage", some(["numbers", *TEXTS], ["numbers", "int4"]))
 def test_no_storage_makes_a_list_longer(storage):
     model = layers.dense(NdArrayType((1,)), NdArrayType((2001,)), NdArrayType((100,)))
     with pytest.raises(ArtifactError, match="a list must have at most 200,000 items"):
         emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage)
 
 
+@pytest.mark.covering
 @on_machines
 @pytest.mark.parametrize("storage", ["float16", "int4"])
 def test_a_list_of_maximum_length_is_unpacked(vm, storage):
