@@ -14,7 +14,8 @@ from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, run_on
 from tests.conformance.pytorch import arrays_with_axis, awkward
 from tests.conformance.test_16_bits import CASES, EPSILON
-from tests.conformance.test_jax import TOGETHER, module, source_of
+from tests.conformance.test_jax import module, source_of
+from tests.targets import TOGETHER
 
 jax = pytest.importorskip("jax", reason="JAX, which runs what is tested here, is not installed")
 JAX = get_backend("jax")
@@ -102,14 +103,14 @@ def test_casts_agree_with_numpy():
         assert found.dtype == reference.dtype
 
 
-REVERSED = [each for each in CASES if each[-1].reversed]
+REVERSED, SIZE = [each for each in CASES if each[-1].reversed], TOGETHER["jax"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(0, len(REVERSED), TOGETHER))
+@pytest.mark.parametrize("first", range(0, len(REVERSED), SIZE))
 def test_every_operation_of_16_bits(first):
     """The tolerance is two units in the last place, of the maximum where sums may cancel."""
-    declared, dtypes, chosen = zip(*REVERSED[first : first + TOGETHER], strict=True)
+    declared, dtypes, chosen = zip(*REVERSED[first : first + SIZE], strict=True)
     terms = [case.term for case in chosen]
     functions = [lower(Expand(JAX.has)(f), f"f{k}", doc="One of many.") for k, f in enumerate(terms)]
     emitted = vars(module(JAX.emit(Program("cases", tuple(functions))).source))
