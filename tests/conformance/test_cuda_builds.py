@@ -61,7 +61,7 @@ OTHERS = dict.fromkeys(EXAMPLES, ("75", "90")) | {
 }
 """Compute capabilities other than 8.0 that examples are built for."""
 
-REPEATED = ("iris", "digits", "digits_mlp", "char_gpt", "llama", "vit")
+REPEATED = {*EXAMPLES} - {"lstm", "llama in mixed precision"}
 """Examples whose kernels are those of other examples, and of BUILDS."""
 LOCAL_ARRAYS = re.compile(r"\b(?:sin|cos)f?\(")
 """Functions of CUDA that keep the digits of large arguments on the stack."""
