@@ -23,11 +23,6 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
     return {static_cast<uint16_t>(x != x ? 0x7fffu : rounded)};
 }
 
-inline __nv_bfloat16 __float2bfloat16(float x) { return __float2bfloat16_rn(x); }
 
-inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
-    return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
-}
 inline float __low2float(__nv_bfloat162 x) { return __bfloat162float(x.x); }
 inline float __high2float(__nv_bfloat162 x) { return __bfloat162float(x.y); }
-inline float2 __bfloat1622float2(__nv_bfloat162 x) { return {__low2float(x), __high2float(x)}; }

@@ -28,9 +28,6 @@ inline __half __float2half_rn(float x) {
     return {static_cast<uint16_t>(rounded | (bits >> 16 & 0x8000u))};
 }
 
-inline __half __float2half(float x) { return __float2half_rn(x); }
 
-inline __half2 __floats2half2_rn(float x, float y) { return {__float2half_rn(x), __float2half_rn(y)}; }
 inline float __low2float(__half2 x) { return __half2float(x.x); }
 inline float __high2float(__half2 x) { return __half2float(x.y); }
-inline float2 __half22float2(__half2 x) { return {__low2float(x), __high2float(x)}; }

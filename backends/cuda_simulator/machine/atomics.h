@@ -38,7 +38,3 @@ SIMULATOR_ATOMIC(atomicMax, a < b ? b : a)
 SIMULATOR_ATOMIC(atomicAnd, a & b)
 SIMULATOR_ATOMIC(atomicOr, a | b)
 SIMULATOR_ATOMIC(atomicXor, a ^ b)
-
-// One thread of the processor runs all fibers, in the order of the program.
-inline void __threadfence() {}
-inline void __threadfence_block() {}

@@ -39,15 +39,6 @@ inline const char *cudaGetErrorString(cudaError_t error) {
     return "unrecognized error code";
 }
 
-inline const char *cudaGetErrorName(cudaError_t error) {
-    switch (error) {
-#define SIMULATOR_ERROR(name, number, text) case name: return #name;
-        SIMULATOR_ERRORS(SIMULATOR_ERROR)
-#undef SIMULATOR_ERROR
-    }
-    return "unrecognized error code";
-}
-
 namespace simulator {
 SIMULATOR_STATE cudaError_t last_error = cudaSuccess;
 SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it

@@ -207,8 +207,6 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return error == cudaSuccess ? simulator::check_no_waiting(stream, "cudaStreamSynchronize") : error;
 }
 
-inline cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
-
 inline cudaError_t cudaDeviceSynchronize() {
     const cudaError_t error = simulator::check_no_capture("cudaDeviceSynchronize");
     return error == cudaSuccess ? simulator::check_no_waiting(simulator::waiting, "cudaDeviceSynchronize") : error;

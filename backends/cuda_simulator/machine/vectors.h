@@ -41,11 +41,4 @@ SIMULATOR_VECTORS(float, float)
 SIMULATOR_VECTORS(int, int)
 SIMULATOR_VECTORS(unsigned, uint)
 SIMULATOR_VECTOR(double2, double, 2, (double a, double b), SIMULATOR_ARGUMENTS(x, y), x(a), y(b))
-SIMULATOR_VECTOR(longlong2, long long, 2, (long long a, long long b), SIMULATOR_ARGUMENTS(x, y), x(a), y(b))
 inline double2 make_double2(double x, double y) { return {x, y}; }
-inline longlong2 make_longlong2(long long x, long long y) { return {x, y}; }
-
-struct float3 { float x, y, z; };
-struct int3 { int x, y, z; };
-inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
-inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }
