@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from catgrad import manifest
-from catgrad.errors import ArtifactError, OptionError, not_emitted, unknown
-from catgrad.files import reason, write_atomically
+from catgrad.errors import OptionError, not_emitted, unknown
+from catgrad.files import write_atomically
 from catgrad.footprint import Footprint
 from catgrad.formats import weights
+from catgrad.paths import writable
 from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Program
 from catgrad.programs.signatures import SIGNATURES
@@ -66,7 +67,7 @@ class Artifact(Tabular):
         folder = Path(directory)
         weights_file = folder / f"{self.program.name}{self.backend.weights_suffix}" if self.values else None
         files = dict(self.files)
-        try:
+        with writable("the output folder", folder):
             folder.mkdir(parents=True, exist_ok=True)
             if weights_file:
                 weights.write(weights_file, self.values)
@@ -77,12 +78,6 @@ class Artifact(Tabular):
                 (folder / name).parent.mkdir(exist_ok=True)
                 write_atomically(folder / name, [text])
             return [*(folder / name for name in files), *filter(None, [weights_file])]
-        except (OSError, ValueError) as error:
-            raise ArtifactError(
-                "the output folder must be writable",
-                f"{folder} is not: {reason(error)}",
-                "choose another folder",
-            ) from None
 
     def _manifest(self, weights_file: Path | None) -> str:
         """Describe the artifact as JSON, with what its target says of it."""

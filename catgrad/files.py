@@ -66,11 +66,6 @@ def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
     _sync_folder(target.parent)
 
 
-def reason(error: OSError | ValueError) -> str:
-    """Return the reason why a file cannot be used, by the system or by Python."""
-    return getattr(error, "strerror", None) or str(error)
-
-
 def _target(path: Path) -> Path:
     """Follow links. Raises: OSError if the target cannot be replaced, such as a folder or a device."""
     try:

@@ -1,16 +1,15 @@
 """List overloads: `python -m tools.list_overloads` rewrites the table of docs/howto/import-pytorch.md.
 
 Each file of `catgrad/frontends/torch/aten/` with overloads is a row, with the first line of its docstring.
-The row of `complex.py` has those for complex arguments.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
+from runpy import run_path
 
-from catgrad.frontends.torch.aten import complex
+from catgrad.frontends.torch import aten
 from catgrad.frontends.torch.registry import TRANSLATIONS
 
 PAGE = Path(__file__).parents[1] / "docs/howto/import-pytorch.md"
@@ -20,15 +19,20 @@ TABLE = re.compile(re.escape(HEAD) + r"(?:\|.*\n)*")
 
 def table() -> str:
     """Return the table of all registered overloads, by family."""
-    families: dict[str, set[str]] = {}
-    of_real = {name: each.real for name, each in TRANSLATIONS.items() if each.real and not each.whole}
-    files = [(name, sys.modules[meaning.__module__]) for name, meaning in of_real.items()]
-    for name, file in [*files, *((name, complex) for name, each in TRANSLATIONS.items() if each.of_pairs)]:
-        doc = file.__doc__ or file.__name__
-        short = name.removeprefix("aten.").removesuffix(".default")
-        families.setdefault(doc.splitlines()[0].rstrip("."), set()).add(f"`{short}`")
-    rows = (f"| {family} | {' '.join(sorted(names))} |\n" for family, names in sorted(families.items()))
-    return HEAD + "".join(rows)
+    files = (file for file in Path(aten.__path__[0]).glob("*.py") if file.stem != "__init__")
+    rows = sorted((name, overloads) for name, overloads in map(family, files) if overloads)
+    return HEAD + "".join(f"| {name} | {' '.join(overloads)} |\n" for name, overloads in rows)
+
+
+def family(file: Path) -> tuple[str, list[str]]:
+    """Run a file anew: return the first line of its docstring, and the overloads that it registers."""
+    before = dict(TRANSLATIONS)
+    doc = run_path(str(file))["__doc__"]
+    found = {name: each for name, each in TRANSLATIONS.items() if each is not before[name]}
+    TRANSLATIONS.update(before)
+    names = [n for n, each in found.items() if not each.whole or each.of_pairs is not before[n].of_pairs]
+    shorts = sorted(f"`{name.removeprefix('aten.').removesuffix('.default')}`" for name in names)
+    return doc.splitlines()[0].rstrip("."), shorts
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from catgrad.errors import ArtifactError
-from catgrad.files import reason, user_cache, write_atomically
+from catgrad.files import user_cache, write_atomically
+from catgrad.paths import reason
 
 
 def cached(

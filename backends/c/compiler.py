@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from catgrad.errors import ToolError
-from catgrad.files import reason
+from catgrad.paths import reason
 from catgrad.tools import Executable, run
 
 from .cache import cached

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from catgrad.errors import ToolError
-from catgrad.files import reason
+from catgrad.paths import reason
 from catgrad.tools import Executable, Package, Tool, run
 
 from .compiler import MAX_COMPILE_SECONDS

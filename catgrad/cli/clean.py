@@ -12,7 +12,8 @@ import typer
 from catgrad.cli.commands import app
 from catgrad.cli.tables import Cell, show
 from catgrad.errors import ArtifactError
-from catgrad.files import reason, user_cache
+from catgrad.files import user_cache
+from catgrad.paths import reason
 
 CACHES = {"c": "compiled libraries of c, cuda, ggml and wasm", "templates": "compiled templates"}
 """Folders of the cache, and their contents; packages of Node.js are installed by hand, and stay."""

@@ -14,8 +14,9 @@ import catgrad
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused, spelled, with_bindings
 from catgrad.cli.tables import FORMAT, Format, report, show, show_all, show_options, show_paths
-from catgrad.errors import ArtifactError, OptionError, nearest
-from catgrad.files import reason, write_atomically
+from catgrad.errors import OptionError, nearest
+from catgrad.files import write_atomically
+from catgrad.paths import writable
 
 if TYPE_CHECKING:
     from catgrad.artifact import Artifact
@@ -442,12 +443,8 @@ def draw(
         with guarded(f"{model} must have the term {function}", "mend the model, its loss or its optimiser"):
             found = found.term(function)
     picture = render(found, file.suffix.removeprefix("."))
-    try:
+    with writable("the picture's file", file):
         write_atomically(file, [picture])
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the picture's file must be writable", f"{file} is not: {reason(error)}", "choose another path"
-        ) from None
     show_paths([file])
 
 

@@ -14,7 +14,7 @@ import numpy.lib.format
 
 from catgrad.data.columns import Columns, columns, texts
 from catgrad.errors import ArtifactError, OptionError, ShapeError, brief, nearest, translated
-from catgrad.files import reason
+from catgrad.paths import reason
 from catgrad.types import Array
 
 npy: Any = numpy.lib.format  # its functions have no types

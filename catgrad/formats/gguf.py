@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from catgrad.errors import ArtifactError, brief, translated
-from catgrad.files import reason, write_atomically
+from catgrad.files import write_atomically
 from catgrad.formats.elements import DTYPES, FORMAT_NAMES, from_bytes, to_bytes
+from catgrad.paths import readable, writable
 from catgrad.tools import Package
 from catgrad.types import Array, as_numpy
 
@@ -89,14 +90,10 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, An
     for key, value in pairs.items():
         if not isinstance(value, str | float):
             raise ArtifactError("metadata must be texts and floats", f"{key!r} is {value!r}", "convert it")
-    try:
+    with writable("the file of weights", path):
         with TemporaryDirectory() as folder:
             header = _header(Path(folder) / "header", blocks, pairs)
         write_atomically(Path(path), chain([header], map(_padded, map(to_bytes, blocks.values()))))
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the file of weights must be writable", f"{path} is not: {reason(error)}", "choose another path"
-        ) from None
 
 
 def read(path: str | Path, types: Mapping[str, Type] | None = None) -> dict[str, Array]:
@@ -203,13 +200,8 @@ def _parsed(path: str | Path, view: Callable[[Any], T]) -> T:
                 raise ValueError("it ends too early")
             return super()._get(offset, dtype, count, override_order)
 
-    try:
-        with Path(path).open("rb") as file:
-            file.read(1)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the file of weights must be readable", f"{path} is not: {reason(error)}", "check the path"
-        ) from None
+    with readable("the file of weights", path), Path(path).open("rb") as file:
+        file.read(1)
     must, do = f"{path} must be a GGUF file", "check that it is complete"
     with translated(lambda error: ArtifactError(must, brief(error), do)):
         reader = Reader(path)

@@ -19,9 +19,10 @@ import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
 
 from catgrad.errors import ArtifactError, brief, translated
-from catgrad.files import reason, write_atomically
+from catgrad.files import write_atomically
 from catgrad.formats.elements import format_name, from_bytes, to_bytes
 from catgrad.formats.json_objects import parse_object
+from catgrad.paths import readable, writable
 from catgrad.types import Array, as_numpy
 
 MAX_HEADER_BYTES = 100_000_000
@@ -43,12 +44,8 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
     blocks = {name: as_numpy(array) for name, array in arrays.items()}
     header = _header(path, blocks, metadata or {})
     content = chain([len(header).to_bytes(8, "little"), header], map(to_bytes, blocks.values()))
-    try:
+    with writable("the file of weights", path):
         write_atomically(Path(path), content)
-    except OSError as error:
-        raise ArtifactError(
-            "the file of weights must be writable", f"{path} is not: {reason(error)}", "choose another path"
-        ) from None
 
 
 def read(path: str | Path) -> dict[str, Array]:
@@ -71,10 +68,8 @@ def mapped(path: str | Path) -> dict[str, Array]:
 
     Raises: ArtifactError if the file cannot be read or violates the format
     """
-    try:
+    with readable("the file of weights", path):
         content: Array = np.memmap(path, np.uint8, "r")
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
     with translated(lambda error: _malformed(path, error)):
         with safe_open(path, framework="np"):  # the package checks the header, and the length of the file
             begin = 8 + int.from_bytes(content[:8], "little")
@@ -93,12 +88,14 @@ def read_metadata(path: str | Path) -> dict[str, str]:
     """
     try:
         # Open it first, for an error that gives the reason.
-        with Path(path).open("rb"), safe_open(path, framework="np") as file:
+        with (
+            readable("the file of weights", path),
+            Path(path).open("rb"),
+            safe_open(path, framework="np") as file,
+        ):
             return file.metadata() or {}
     except SafetensorError as error:
         raise _malformed(path, error) from None
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
 
 
 def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
@@ -175,16 +172,8 @@ def _places(index: Path) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with readable("the file of weights", path):
         return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:
-    return ArtifactError(
-        "the file of weights must be readable", f"{path} is not: {reason(error)}", "check the path"
-    )
 
 
 def _malformed(path: str | Path, error: Exception) -> ArtifactError:

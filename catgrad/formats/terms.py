@@ -15,9 +15,9 @@ from typing import Any
 
 import catgrad.ops  # noqa: F401  # declares the operations that files name
 from catgrad.errors import ArtifactError, CatgradError, OptionError
-from catgrad.files import reason, write_atomically
+from catgrad.files import write_atomically
 from catgrad.formats.json_objects import parse_object
-from catgrad.paths import require_file
+from catgrad.paths import readable, require_file, writable
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.terms import TermEntry, Terms, plain
 from catgrad.terms.attributes import (
@@ -45,12 +45,8 @@ def write(path: str | Path, model: Term | Terms) -> None:
     Raises: ArtifactError if the file cannot be written; OptionError for an attribute that JSON cannot hold
     """
     text = json.dumps(to_json(model), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    try:
+    with writable("the file of terms", path):
         write_atomically(Path(path), [text.encode(), b"\n"])
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the file of terms must be writable", f"{path} is not: {reason(error)}", "choose another path"
-        ) from None
 
 
 def read(path: str | Path) -> Term | Terms:
@@ -60,12 +56,8 @@ def read(path: str | Path) -> Term | Terms:
             hash is another; TermError, TypeMismatch, OptionError for terms that are invalid
     """
     require_file("the file of terms", path, MAX_FILE_BYTES)
-    try:
+    with readable("the file of terms", path):
         content = Path(path).read_bytes()
-    except OSError as error:
-        raise ArtifactError(
-            "the file of terms must be readable", f"{path} is not: {reason(error)}", "check the path"
-        ) from None
     try:
         return from_bytes(content)
     except CatgradError as error:

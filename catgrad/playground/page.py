@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.artifact import Artifact
-from catgrad.errors import ArtifactError, OptionError
-from catgrad.files import reason, write_atomically
+from catgrad.errors import OptionError
+from catgrad.files import write_atomically
 from catgrad.functors.parameters import with_distinct_names
 from catgrad.initialisers import Filled
 from catgrad.learn.compile import emit
 from catgrad.learn.task import Task
 from catgrad.naming import Namer
+from catgrad.paths import writable
 from catgrad.playground.samples import Samples
 from catgrad.playground.sprite import sprite
 from catgrad.programs.ports import Role
@@ -75,13 +76,9 @@ def write(
 ) -> Path:
     """Write the page of a task to a file. Raises: as `page`; ArtifactError if it cannot be written"""
     file, text = Path(path), page(task, samples, targets)
-    try:
+    with writable("the page", file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, [text.encode()])
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the page must be writable", f"{file} is not: {reason(error)}", "choose another path"
-        ) from None
     return file
 
 

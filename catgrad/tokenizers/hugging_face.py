@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from catgrad.errors import ArtifactError, OptionError, translated
-from catgrad.paths import require_file
+from catgrad.errors import OptionError, translated
+from catgrad.paths import readable, require_file
 
 from .bpe import BPETokenizer
 from .hugging_face_stages import MODELS, NEEDLESS, Json, decoder, lowercase, pre_tokenizer, refused, template
@@ -68,14 +68,8 @@ def _description(source: Any) -> Json:
         text = backend.to_str()
     elif isinstance(source, str | Path):
         require_file("the file of a tokenizer", source, MAX_FILE_BYTES)
-        try:
+        with readable("the file of a tokenizer", source):
             text = Path(source).read_bytes()
-        except OSError as error:
-            raise ArtifactError(
-                "the file of a tokenizer must be readable",
-                f"{source} is not: {error.strerror}",
-                "name another",
-            ) from None
     else:
         raise OptionError(
             "a tokenizer must be one of tokenizers, a fast one of transformers, or the path of its JSON",

@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, UnsupportedOp, not_emitted
+from catgrad.errors import UnsupportedOp, not_emitted
 from catgrad.files import write_atomically
 from catgrad.learn.task import LEARNER
+from catgrad.paths import writable
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
@@ -116,14 +117,8 @@ class Learner(Owner):
 
     def save(self, file: str | Path) -> None:
         """Write the project as it is now, an .sb3 file for Scratch. Raises: ArtifactError if that fails."""
-        try:
+        with writable("the file of a project", file):
             write_atomically(Path(file), [self.machine.save()])
-        except OSError as error:
-            raise ArtifactError(
-                "the folder of a project must exist and be writable",
-                f"{file} is not: {error.strerror}",
-                "choose another place",
-            ) from None
 
     def load(self, file: str | Path) -> None:
         """Continue with a project of this model that was saved here or in Scratch.

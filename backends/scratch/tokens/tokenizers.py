@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from catgrad.errors import ArtifactError
 from catgrad.files import write_atomically
 from catgrad.naming import require_dotted
+from catgrad.paths import writable
 from catgrad.targets import get_backend
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
@@ -40,13 +40,7 @@ def transpile_tokenizer(
 
 
 def _write(folder: Path, files: dict[str, str | bytes]) -> None:
-    try:
+    with writable("the output folder", folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             write_atomically(folder / name, [content.encode() if isinstance(content, str) else content])
-    except OSError as error:
-        raise ArtifactError(
-            "the output folder must be writable",
-            f"{folder} is not: {error.strerror}",
-            "choose another folder",
-        ) from None

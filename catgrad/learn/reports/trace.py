@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from catgrad.backend import Backend
-from catgrad.errors import ArtifactError, OptionError, ShapeError, nearest
-from catgrad.files import reason, write_atomically
+from catgrad.errors import OptionError, ShapeError, nearest
+from catgrad.files import write_atomically
 from catgrad.functors import Expand
 from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import COMPILED, Task
+from catgrad.paths import writable
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, bind_symbols, lower
 from catgrad.tables import Cell, Table, Tabular, spelled
@@ -118,11 +119,8 @@ class Trace(Tabular):
         marked = None if self.first_nan is None else self.first_nan.edge
         if marked is not None and len(self.steps) > MAX_DRAWN_OPERATIONS:
             term, marked = around(term, marked, NEIGHBOURS)
-        try:
+        with writable("the picture's file", file):
             write_atomically(file, [render(term, file.suffix.removeprefix("."), marked)])
-        except OSError as error:
-            must = "the picture's file must be writable"
-            raise ArtifactError(must, f"{file} is not: {reason(error)}", "choose another path") from None
 
 
 def trace(

@@ -376,7 +376,7 @@ def test_files_that_an_index_does_not_describe_are_refused(index):
     for wrong, says in (
         (places | {"w": "a.safetensors"}, "a.safetensors must hold .* it differs in w"),
         ({"x": "a.safetensors"}, "it differs in y"),
-        (places | {"x": "none"}, "none is not: No such file"),
+        (places | {"x": "none"}, "none' is not: No such file"),
         (places | {"x": ""}, "is not: Is a directory"),
         (places | {"x": ".."}, "is not: Is a directory"),
     ):

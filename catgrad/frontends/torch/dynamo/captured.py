@@ -139,7 +139,7 @@ class _Import:
                 outputs += [result] if isinstance(result, Var) else []
         self.outputs = [[k + len(new) for k in y] if isinstance(y, list) else y for y in self.outputs]
         results = [*new, *outputs]
-        if self.assumed:  # which is required of symbolic sizes, at the first result
+        if self.assumed:  # required of symbolic sizes, at the first result
             results[:1] = Assume(1, self.assumed).apply(results[0])
         return results
 
