@@ -123,7 +123,6 @@ def normed_cnn() -> Task:
 
 CASES = {
     "averaged_mlp": by("mlp", AVERAGE, CLIPPED),
-    "averaged_lstm": by("lstm", AVERAGE, CLIPPED),
     "shared_mlp": by("mlp", SHARE, CLIPPED),
     "elementwise": Case(SHARE + COUNTED, partial(trained_by, ELEMENTWISE), DRAWING["dropped_mlp"].draw),
     "not_elementwise": Case(SHARE + COUNTED, partial(trained_by, WHOLE), DRAWING["dropped_mlp"].draw),
@@ -132,10 +131,8 @@ CASES = {
     "as_one_cnn": Case(DEFINITIONS + AS_ONE + SAVE, normed_cnn, pictures),
     "as_one_gpt": by("char_gpt", DEFINITIONS + AS_ONE, CLIPPED),
     "fsdp_mlp": by("mlp", FSDP, MOMENTUM, 1, "torch-module"),
-    "fsdp_cnn": by("cnn", FSDP, MOMENTUM, COUNT, "torch-module"),
     "fsdp_gpt": by("char_gpt", FSDP, MOMENTUM, COUNT, "torch-module"),
     "averaged_by_row_mlp": by("dropped_mlp", BY_ROW, CLIPPED, by_row=True),
-    "averaged_by_row_cnn": by("dropped_cnn", BY_ROW, MOMENTUM, by_row=True),
     "shared_by_row_gpt": by("char_gpt", SHARE_BY_ROW, CLIPPED, by_row=True),
     "fsdp_by_row_gpt": by("char_gpt", FSDP_BY_ROW, MOMENTUM, 1, "torch-module", by_row=True),
 }

@@ -36,7 +36,7 @@ class Named(nn.Module):
         return x
 
 
-@on("numpy", "torch", "jax", "c", "onnx", "javascript", "ggml", long=("ggml",))
+@on("numpy", "torch", "jax", "c", "onnx", "javascript", "ggml", long=("jax", "ggml"))
 def test_all_targets_train_and_write_arrays_by_the_names_of_the_module(target, tmp_path):
     torch.manual_seed(0)
     module, x = Named(), torch.randn(3, 4)
