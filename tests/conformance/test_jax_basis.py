@@ -103,14 +103,14 @@ def test_casts_agree_with_numpy():
         assert found.dtype == reference.dtype
 
 
-REVERSED, SIZE = [each for each in CASES if each[-1].reversed], TOGETHER["jax"]
+REVERSED = [each for each in CASES if each[-1].reversed]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(0, len(REVERSED), SIZE))
+@pytest.mark.parametrize("first", range(0, len(REVERSED), TOGETHER["jax"]))
 def test_every_operation_of_16_bits(first):
     """The tolerance is two units in the last place, of the maximum where sums may cancel."""
-    declared, dtypes, chosen = zip(*REVERSED[first : first + SIZE], strict=True)
+    declared, dtypes, chosen = zip(*REVERSED[first : first + TOGETHER["jax"]], strict=True)
     terms = [case.term for case in chosen]
     functions = [lower(Expand(JAX.has)(f), f"f{k}", doc="One of many.") for k, f in enumerate(terms)]
     emitted = vars(module(JAX.emit(Program("cases", tuple(functions))).source))

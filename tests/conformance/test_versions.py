@@ -18,6 +18,7 @@ from catgrad.targets import get_backend
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import widened
 from tests.covering import some
+from tests.targets import TOGETHER
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
@@ -25,8 +26,6 @@ LIBRARIES = {
     "jax": ["jax>=0.8"],
     "torch": ["torch==2.6.0", "numpy==1.26.4", "setuptools>=77", "--editable", str(ROOT)],
 }
-TOGETHER = 32
-"""Operations that JAX compiles together: more, or fewer, take XLA longer."""
 
 RUN = f"""
 import importlib.util
@@ -52,8 +51,8 @@ if target == "jax":
     import jax
 
     called = jax.jit(called, static_argnums=0)
-for first in range(0, len(paths), {TOGETHER}):
-    some = paths[first : first + {TOGETHER}]
+for first in range(0, len(paths), {TOGETHER["jax"]}):
+    some = paths[first : first + {TOGETHER["jax"]}]
     for path, results in zip(some, called(*zip(*map(loaded, some)))):
         np.savez(path + ".out.npz", *[np.asarray(r) for r in results])
 """
