@@ -12,7 +12,7 @@ from catgrad.learn.compile import emit_by_default
 from catgrad.learn.task import COMPILED
 from catgrad.targets import get_backend
 
-SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
+SHARES = {"c": 8, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 8, "wasm": 20}
 """Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
 
 USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx")
@@ -47,6 +47,12 @@ def emit(task, target="numpy", functions=None, **options):
     """
     backend = get_backend(target) if isinstance(target, str) else target
     return emit_by_default((*COMPILED, *backend.variants), task, backend, functions, **options)
+
+
+def is_later(case):
+    """Tell whether a case of an operation has another example than its first, with other options or sizes."""
+    number = case.name.split("-")[1]
+    return number.isdigit() and number != "0"
 
 
 def cannot(target, *needed):

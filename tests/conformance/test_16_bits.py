@@ -17,7 +17,7 @@ from catgrad.testing import Batches, Case, draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import torch
 from tests.models import mlp
-from tests.targets import BOTH_WAYS, TOGETHER, emit, on_targets_with
+from tests.targets import BOTH_WAYS, TOGETHER, emit, is_later, on_targets_with
 
 F16, BF16 = Dtype.float16, Dtype.bfloat16
 EPSILON = {F16: 2**-10, BF16: 2**-7}
@@ -36,12 +36,7 @@ def cases():
         for function in [singleton(in_dtype(op, dtype), *in_dtype(types, dtype))]
         for way in ("forward", "reverse")
     ]
-    return sorted(found, key=lambda each: not is_first(each[-1]))
-
-
-def is_first(case):
-    """Tell whether a case is of the first example of its operation."""
-    return f"{case.operation}-0-" in case.name
+    return sorted(found, key=lambda each: is_later(each[-1]))
 
 
 CASES = cases()
@@ -55,7 +50,7 @@ ON_TARGETS = [
     if "16 bits" not in get_backend(*target.values).known_gaps
     for both in [target.values[0] in BOTH_WAYS]
     if each[-1].reversed or both
-    for marks in [[*target.marks, *([] if both or is_first(each[-1]) else [pytest.mark.long])]]
+    for marks in [[*target.marks, *([pytest.mark.long] * (is_later(each[-1]) and not both))]]
 ]
 """Operations on targets; where compiling takes long, the first example of each is run in every run."""
 

@@ -182,6 +182,7 @@ def between_threes(x, first, one, last):
 
 
 @pytest.mark.skipif(not simulating(), reason="only the simulator has several architectures")
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("name", ["bf16", "tf32", "bf16x6"])
 def test_warp_groups_convolve_images_by_1_x_1_that_lie_channels_last(name, monkeypatch):
     shapes = (2, 64, 8, 8), (64, 64, 3, 3), (128, 64, 1, 1), (64, 128, 3, 3)

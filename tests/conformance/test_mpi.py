@@ -11,6 +11,7 @@ from catgrad import emit, shared_rows
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
 from tests.conformance.c_models import DRAWING, MODELS
+from tests.covering import some
 from tests.unit.c.build import NEEDS_C, built, run
 from tests.unit.line import line
 
@@ -21,7 +22,7 @@ ARGUMENTS = ["--epochs", 3, "--batch", 6]
 
 @NEEDS_C
 @NEEDS_MPI
-@pytest.mark.parametrize("name", ["mlp", "lstm", *DRAWING])
+@pytest.mark.parametrize("name", some(["mlp", "lstm", *DRAWING], ["mlp", "char_gpt"]))
 def test_processes_train_as_one(name, tmp_path):
     """A batch of 6 is shared by 4 processes unevenly, and of the last one, of 2, two processes have none."""
     model = (MODELS | DRAWING)[name]

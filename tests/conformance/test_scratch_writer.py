@@ -120,6 +120,7 @@ def test_a_sprite_called_from_python_keeps_its_cache():
         buffers = wanted[:-1]
 
 
+@pytest.mark.covering(0)
 @on_machines
 def test_probabilities_depend_on_the_temperature(vm):
     """Compare 500 samples of 5 tokens with e^(score / temperature) by a chi-square test."""

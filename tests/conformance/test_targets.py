@@ -18,21 +18,24 @@ from catgrad.programs.program import evaluate
 from catgrad.targets import backends, get_backend
 from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.conformance.test_printed_types import PRINTS_TYPES, traced
+from tests.covering import some
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
-from tests.targets import BOTH_WAYS, TOGETHER, emit, need, on
+from tests.targets import BOTH_WAYS, TOGETHER, emit, is_later, need, on
 
 CASES = operation_cases()
 NAMES = {case.name for case in CASES}
-ONE_WAY = [case for case in CASES if f"{case}-reverse" not in NAMES]
-"""Functions in reverse, and those that have none."""
+ONE_WAY = sorted((case for case in CASES if f"{case}-reverse" not in NAMES), key=is_later)
+"""Functions in reverse, and those that have none; first examples come first."""
 
 BATCHES = {both: Batches(CASES if both else ONE_WAY, TOGETHER) for both in (False, True)}
 ON_TARGETS = [
-    pytest.param(*target.values, case, id=f"{case}-{target.values[0]}", marks=target.marks)
+    pytest.param(*target.values, case, id=f"{case}-{target.values[0]}", marks=marks)
     for target in on(*sorted(backends()), long=("ggml", "wasm", "webgpu")).args[1]
     for case in (CASES if target.values[0] in BOTH_WAYS else ONE_WAY)
+    for marks in [[*target.marks, *[pytest.mark.long] * (target.values == ("jax",) and is_later(case))]]
 ]
+"""Operations on targets; for JAX, which compiles each function that is called, later examples are long."""
 MANY_BLOCKS = pytest.mark.filterwarnings("ignore:case has .* blocks")
 """A project of many cases, which no editor shows."""
 
@@ -53,7 +56,7 @@ def test_operations(target, case):
 
 @MANY_BLOCKS
 @pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
-@pytest.mark.parametrize("case", ONE_WAY, ids=str)
+@pytest.mark.parametrize("case", some(ONE_WAY, [case for case in ONE_WAY if not is_later(case)]), ids=str)
 def test_operations_in_turbowarp(case):
     """Run in the virtual machine that compiles scripts, with loops where Scratch's own has unrolled code."""
     check_conformance("scratch", case, batches=BATCHES[False], vm="turbowarp", unroll="compact")

@@ -159,8 +159,8 @@ KINDS = {
 }  # fmt: skip
 
 QUICK = (
-    "burgers", "gradient penalty", "hamiltonian", "jacobian", "maml", "hessian-vector", "jacobian-vector",
-    "vector-jacobian", "constants", "convolutions", "batch norm",
+    "gradient penalty", "hamiltonian", "maml", "hessian-vector", "jacobian-vector", "vector-jacobian",
+    "constants", "convolutions",
 )  # fmt: skip
 
 

@@ -43,15 +43,11 @@ CASES = [
 @pytest.mark.covering
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_steps_are_those_of_training_and_predictions_those_of_evaluation(name, target):
-    _, learner, batches, _ = compiled(name, target)
+    """Trained arrays return to the module, which predicts the same."""
+    module, learner, batches, count = compiled(name, target)
     replayed = learner.verify(batches)
     replayed.check()
     assert {each.function for each in replayed.comparisons} >= {"loss", "parameters", "predict"}
-
-
-@pytest.mark.parametrize("name", MODES)
-def test_trained_arrays_return_to_the_module(name):
-    module, learner, batches, count = compiled(name)
     for batch in batches:
         learner.step(*batch)
     module.load_state_dict(learner.state_dict())

@@ -121,6 +121,7 @@ def test_five_steps_at_several_lengths(target, name):
     trained(make().double(), loss, target, [batch(*size) for size in SIZES], dynamic=AXES)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("target", ["numpy", "c"])
 def test_states_of_one_loop_begin_another(target):
     torch.manual_seed(0)
