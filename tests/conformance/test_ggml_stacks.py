@@ -54,6 +54,7 @@ def test_the_character_gpt(kernels):
     check(char_gpt(3), *characters(), kernels=kernels)
 
 
+@pytest.mark.long
 def test_stacks_of_two_kinds():
     check(two_kinds(3), *normal(3, 8))
 
