@@ -30,8 +30,7 @@ MACHINE = (
 )
 FLAGS = (*MACHINE, "-std=c11", "-O3", "-msimd128", "-DGEMM_HEIGHT=4", *ROUNDING)
 """Tiles of products have 4 rows, whose sums fit the registers that engines leave of 16."""
-EXACT = (*MACHINE, "-msimd128", *EXACT_FLAGS)
-"""With the features of other libraries, so that ziglang builds the standard library once."""
+EXACT = (*MACHINE, "-msimd128", *EXACT_FLAGS)  # ziglang builds a standard library for each set of features
 
 MAX_THREADS = 16
 """The most threads of a model; the workspace has scratch memory for so many."""
