@@ -40,7 +40,7 @@ MODELS = {name: c_models.MODELS[name] for name in ("mlp", "cnn", "lstm", "char_g
 MODELS["vit"] = Model(vit, pictures, (5, 2, 5))
 
 
-@pytest.mark.covering
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("kernels", some([True, False], [True]))
 @pytest.mark.parametrize(
     "name",

@@ -131,7 +131,7 @@ def test_gated_networks(layer, activation, bias):
 VOCABULARY, LENGTH, WINDOW = 11, 9, 4
 
 
-@on("numpy", "torch", "jax", "c")
+@on("numpy", "torch", "jax", "c", long=("torch", "jax"))
 def test_a_llama_with_a_cache_reads_as_the_whole_text(target):
     """Compare the scores after each token of a text that is longer than the window."""
     whole = llama(VOCABULARY, 2, LENGTH, window=WINDOW, depth=1, dtype=Dtype.float64)

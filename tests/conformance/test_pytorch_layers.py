@@ -52,6 +52,7 @@ def assert_trains_as(model, module, inputs, target, translated=same, steps=3):
         np.testing.assert_allclose(learner.step(*inputs, y), wanted.item(), rtol=1e-9)
 
 
+@pytest.mark.covering(0)
 @on_all_targets_with("learner")
 def test_bilinear(target):
     A, B1, B2, C = f64(Dim("n"), 3), f64(4), f64(5), f64(2)
@@ -63,6 +64,7 @@ def test_bilinear(target):
     assert_trains_as(model, nn.Bilinear(4, 5, 2), normal((7, 3, 4), (7, 3, 5)), target, translated)
 
 
+@pytest.mark.covering(0)
 @on_all_targets_with("learner")
 def test_group_norm(target):
     model = layers.conv(f64(Dim("n"), 3, 5), 6, 1, name="") >> layers.group_norm(f64(Dim("n"), 6, 5), 2)

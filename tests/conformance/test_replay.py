@@ -50,7 +50,7 @@ def values(module, optimiser, learner):
     return copy.deepcopy([*map(np.asarray, (x.detach() for x in held)), *map(np.asarray, tables), modes])
 
 
-@on("numpy", "torch", "jax", "c")
+@on("numpy", "torch", "jax", "c", long=("jax",))
 def test_every_target_trains_as_pytorch_does(target):
     module = convolutional()
     optimiser, criterion = optim.AdamW(module.parameters(), 1e-2), nn.CrossEntropyLoss()

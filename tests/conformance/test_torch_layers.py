@@ -111,6 +111,7 @@ def test_bags_at_fixed_offsets(mode):
     trained_as_in_pytorch(Offsets(mode).double(), bags(4), [bags(4)], "numpy", dynamic=())
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_packed_sequences_with_time_first_and_of_any_length(kind):
     torch.manual_seed(0)
@@ -120,6 +121,7 @@ def test_packed_sequences_with_time_first_and_of_any_length(kind):
     trained_as_in_pytorch(module, batches[0], batches, "numpy", dynamic={"x": axes, "lengths": axes[1:]})
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("target", ["numpy", "c"])
 def test_padded_arrays_have_the_length_of_the_longest_sequence(target):
     """PyTorch cuts them to it, which would change their shape: without a total length, others are refused."""
