@@ -92,6 +92,9 @@ def on_all_targets_with(*needed):
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()
 
+on_learners = on("jax", *USUAL, needed=("learner",), long=(*LONG, "jax"))
+"""Parametrise a test of learners, of which all targets that print Python have one class, by target."""
+
 
 def drawn(max_examples=None, **strategies):
     """Apply Hypothesis's `given` to a test of a target, with fewer examples where each is compiled."""

@@ -80,13 +80,13 @@ def test_the_command_line_lists_the_plug_in(installed, command, row):
     assert re.search(row, done.stdout), done.stderr
 
 
-def test_one_call_runs_every_operation_on_a_target(installed):
+def test_one_call_runs_operations_on_a_target(installed):
     """The target `scalar` prints plain Python on numbers, so most examples, which are arrays, differ."""
     program = """
 from catgrad.testing import conformance
 
 conformance("numpy", ["Exp", "Contract"]).check()
-found = conformance("scalar")
+found = conformance("scalar", ["Exp", "Tanh"])
 rows = {row.operation: row for row in found.rows}
 assert rows["Exp"].forward.startswith("Exp-"), rows["Exp"]
 assert "Tanh has none" in rows["Tanh"].forward, rows["Tanh"]

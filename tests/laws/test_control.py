@@ -139,7 +139,7 @@ def test_a_cond_equals_the_selected_branch(both, taken, seed):
 
 
 @given(integer_terms(size=8), st.integers(0, 99))
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_a_checkpoint_equals_its_term(term, seed):
     types = list(term.source.table)
     wrapped = singleton(Checkpoint(Block(term)), *types)

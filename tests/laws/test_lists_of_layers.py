@@ -104,7 +104,7 @@ def test_a_stack_computes_what_its_layers_compute_written_out(name, target):
     check_against_layers_written_out(TASKS[name](4 if name == "char GPT" else 5), target)
 
 
-@on("jax")
+@on("jax", long=("jax",))
 def test_a_stack_computes_on_jax_what_its_layers_compute_written_out(target):
     check_against_layers_written_out(two_kinds(3), target)
 

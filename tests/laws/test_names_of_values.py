@@ -47,7 +47,7 @@ def assigned(text):
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("machine", [C, CUDA], ids=["c", "cuda"])
+@pytest.mark.parametrize("machine", [CUDA, C], ids=["cuda", "c"])
 @pytest.mark.parametrize("name", MODELS)
 def test_no_accumulator_is_named_after_another_operation(name, machine):
     for function in functions(name, "c"):

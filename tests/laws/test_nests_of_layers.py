@@ -22,7 +22,7 @@ from catgrad.testing import draw_arrays
 from tests.kernels import VECTORS, compiled
 from tests.strategies import integer_terms, integers_for
 
-IMAGES, FILTERS, CHANNELS = NdArrayType((6, 8, 24, 24)), NdArrayType((8, 8, 3, 3)), NdArrayType((8,))
+IMAGES, FILTERS, CHANNELS = NdArrayType((3, 8, 24, 24)), NdArrayType((8, 8, 3, 3)), NdArrayType((8,))
 
 
 def layer(images, filters, variances):

@@ -328,7 +328,7 @@ def test_files_of_terms_hold_loops_and_emit_what_the_task_does(tmp_path):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("target", ["c", "cuda", "numpy", "torch", "jax", "javascript", "webgpu"])
-@pytest.mark.parametrize("model", ["resnet", "dense"])
+@pytest.mark.parametrize("model", ["dense", "resnet"])
 def test_the_lines_of_functions_do_not_depend_on_depth(model, target):
     """More layers are more entries of tables: names or numbers, of which each has a digit."""
     lines = {}

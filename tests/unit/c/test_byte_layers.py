@@ -24,6 +24,7 @@ from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from catgrad.testing import run_on
+from tests.covering import some
 from tests.kernels import VECTORS, compiled
 from tests.targets import LONG, on
 
@@ -123,6 +124,7 @@ def assert_right(found, name):
     assert len(np.unique(wanted)) > 50
 
 
+@pytest.mark.covering
 @on("c", "wasm", "javascript", long=LONG)
 @EACH
 def test_layers_are_those_of_the_reference(target, name):
@@ -175,7 +177,7 @@ def assembly_of(command, term, folder):
     return (folder / "case.s").read_text("utf-8")
 
 
-@pytest.mark.parametrize("compiler", SOFT)
+@pytest.mark.parametrize("compiler", some(SOFT, ["gcc"]))
 def test_a_microcontroller_needs_no_floats(compiler, tmp_path):
     """Nothing is called of the library for floats; a layer of these calls it."""
     tool, command = SOFT[compiler]

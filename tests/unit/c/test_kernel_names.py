@@ -15,6 +15,7 @@ from catgrad.printing.dialect import Literal, Text
 from catgrad.targets import get_backend
 from catgrad.terms.structural import Constant
 from examples import digits
+from tests.covering import some
 from tests.targets import emit
 
 WORDS = st.lists(st.sampled_from(["d", "0", "1", "conv", "dense", "out", "weight"]), min_size=1, max_size=5)
@@ -112,9 +113,9 @@ LONG_NAMED = {"digits": digits.cnn, "lenet": lambda: chosen("lenet")[0].task} | 
 }
 
 
-@pytest.mark.parametrize("make", LONG_NAMED.values(), ids=LONG_NAMED)
-def test_lines_are_short(make):
-    source = emit(make(), "c").source
+@pytest.mark.parametrize("name", some(LONG_NAMED, ["digits", "lenet", "any batch of resnet-8"]))
+def test_lines_are_short(name):
+    source = emit(LONG_NAMED[name](), "c").source
     assert [line for line in source.splitlines() if len(line) > LONGEST] == []
 
 

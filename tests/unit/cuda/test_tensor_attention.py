@@ -155,7 +155,7 @@ BUGS = {
 
 
 @NEEDS_CXX
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", some(BUGS, ["no wait", "too early"]))
 def test_a_bug_gives_other_numbers(bug):
     each = (64, 64, True, None)
     term = attention((), 200, 200, *each)

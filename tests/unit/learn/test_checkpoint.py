@@ -32,7 +32,7 @@ from catgrad.learn.fit import checkpoint
 from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import as_numpy
 from tests.models import mlp, rectified
-from tests.targets import on, on_all_targets_with, on_targets_with
+from tests.targets import on, on_learners, on_targets_with
 
 some_arrays = st.dictionaries(
     st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__"),
@@ -131,7 +131,7 @@ def test_unreadable_and_unwritable_files_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_ten_steps_are_five_save_load_five(tmp_path, target):
     make = emit(mlp(optimisers.adamw(0.05)), target).load()
     rng = np.random.default_rng(0)

@@ -211,7 +211,7 @@ def test_wrong_labels_are_refused(name):
         compile_model(mlp().model, sgd(0.1), loss, labels=labels)
 
 
-@on("numpy", "torch", "jax", "c")
+@on("numpy", "torch", "jax", "c", long=("jax",))
 def test_labels_of_the_other_form_are_refused_at_run_time(target):
     x, integers = np.zeros((6, 4), np.float32), np.zeros(6, np.int64)
     one_hot = data.one_hot(integers, 3)

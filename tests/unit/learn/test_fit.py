@@ -22,7 +22,7 @@ from catgrad.learn.fit.history import Epoch, History
 from catgrad.learn.fit.plateau import Plateau
 from catgrad.learn.schedules import adjustable
 from tests.models import mlp, rectified, two_inputs
-from tests.targets import emit, on_all_targets_with
+from tests.targets import emit, on_learners
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")
@@ -92,7 +92,7 @@ def test_the_order_differs_between_epochs_and_not_between_runs():
     assert order(0, 0) == list(range(50))
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_epochs_equal_steps_written_by_hand(target):
     one, other = learner_of(target), learner_of(target)
     history = train(one, epochs=3, seed=7)
@@ -118,7 +118,7 @@ def test_tensors_lists_and_iterators_are_accepted_as_data():
     assert train(learner_of("torch"), iter(first), steps=4).losses == straight[:4]
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_loaders_of_torch_yield_batches_for_every_target(target):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     utils = torch.utils.data
@@ -177,7 +177,7 @@ def test_several_inputs_and_labels():
 # Evaluation
 
 
-@on_all_targets_with("learner")
+@on_learners
 @pytest.mark.parametrize("size", [2, 5, 9, 100])
 def test_evaluation_does_not_depend_on_the_batches_and_trains_nothing(target, size):
     learner = learner_of(target)
@@ -218,7 +218,7 @@ def test_an_early_stop_returns_the_best(validation, patience):
     assert len(seen) == (stops[0] if stops else len(validation))
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_the_best_is_kept_with_its_state(target):
     learner, straight = learner_of(target), learner_of(target)
     history = train(learner, epochs=40, validation=(XV, YV), patience=3)
@@ -236,7 +236,7 @@ def test_a_diverged_loss_stops(wrong):
         train(Scripted(validation=[wrong]), ONE, epochs=5, validation=ONE)
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_a_divergence_suggests_a_smaller_learning_rate(target):
     learner = emit(replace(rectified(), optimiser=optimisers.sgd(1e9)), target).load()().learner()
     with pytest.raises(DivergenceError, match="in step"):
@@ -250,7 +250,7 @@ def bits(history: History) -> str:
     return history.to_json()
 
 
-@on_all_targets_with("learner")
+@on_learners
 @pytest.mark.parametrize("patience", [None, 2])
 def test_ten_epochs_are_five_save_load_five(tmp_path, target, patience):
     options = {"validation": (XV, YV), "metric": {"one": lambda a, b: 1}, "patience": patience}

@@ -78,7 +78,7 @@ def test_targets_without_16_bits_refuse_it(model):
         emit(task, "scratch")
 
 
-@on("numpy", "torch", "torch-module", "jax", "c", needed=("16 bits",))
+@on("numpy", "torch", "torch-module", "jax", "c", needed=("16 bits",), long=("jax",))
 def test_a_program_is_verified_with_the_tolerance_of_bfloat16(target):
     verification = verify(emit(mixed_precision(mlp()), target))
     verification.check()

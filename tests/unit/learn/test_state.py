@@ -17,7 +17,7 @@ from catgrad.programs.program import evaluate
 from catgrad.targets import get_backend
 from catgrad.terms.term import edges
 from catgrad.testing import run_on
-from tests.targets import emit, on, on_all_targets, on_all_targets_with
+from tests.targets import emit, on, on_all_targets, on_learners
 
 BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 
@@ -108,7 +108,7 @@ def test_first_values_are_the_same_on_every_target(target):
         np.testing.assert_allclose(a, b, rtol=0 if target == "torch" else 1e-6)
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_dropout_is_for_training_only(target):
     learner = emit(noisy(), target).load()().learner(1)
     x, y = np.ones((64, 4), np.float32), np.ones((64, 3), np.float32)
@@ -177,7 +177,7 @@ def test_a_buffer_without_update_is_constant():
     assert np.array_equal(learner.buffers["shift"], np.zeros(4))
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_the_learning_rate_may_be_a_run_number(target):
     task = Task(layers.linear(BATCH, INPUT, OUTPUT), sgd(schedules.adjustable(0.5)), mse)
     learner = emit(task, target).load()().learner()
@@ -192,7 +192,7 @@ def test_the_learning_rate_may_be_a_run_number(target):
     np.testing.assert_allclose(np.asarray(learner.parameters["linear.weight"]) - before, moved / 2, rtol=1e-5)
 
 
-@on_all_targets_with("learner")
+@on_learners
 def test_accumulated_gradients_are_a_step(target):
     """k micro-batches, their mean given to `update`, equal one batch."""
     make = partial(Task, layers.dense(BATCH, INPUT, OUTPUT), optimisers.adam(0.1), mse)

@@ -40,6 +40,7 @@ def test_a_copy_has_the_built_in_targets(copied, tmp_path):
     assert (tmp_path / "hidden.cu").exists()
 
 
+@pytest.mark.long
 def test_benchmarks_of_cuda_run_in_a_copy(copied):
     """Take the steps of a model in the simulator, as the check of a device does on it."""
     pytest.importorskip("torch", reason="PyTorch is not installed")

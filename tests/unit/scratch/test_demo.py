@@ -13,7 +13,7 @@ from catgrad.backends.scratch.machine.projects import Machine, validate
 from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, accuracy, fit, layers, losses, mse, sgd
 from catgrad.errors import ArtifactError, DivergenceError, DtypeError, OptionError, ShapeError, UnsupportedOp
 from examples.iris import FEATURES, SPECIES, dense, load
-from tests.scratch.machines import on_machines
+from tests.scratch.machines import on_machines, on_scratch
 from tests.targets import emit
 
 BATCH = NdArrayType((Dim("batch"),))
@@ -233,7 +233,7 @@ def test_the_pace_follows_the_cost():
     assert steps(1) > steps(10) > steps(150) >= 1
 
 
-@on_machines
+@on_scratch
 def test_a_learner_agrees_with_other_targets(vm):
     learners = [emit(dense(), "scratch", batch=10, vm=vm), emit(dense(), "numpy")]
     here, there = (artifact.load()().learner(3) for artifact in learners)

@@ -126,20 +126,7 @@ def test_blocks_of_models_are_counted(name):
     assert_counted(emit(MODELS[name](), "scratch"))
 
 
-FREE = [
-    "x",
-    "y_hat",
-    "i",
-    "e",
-    "size",
-    "random",
-    "add",
-    "repeat",
-    "predict",
-    "read_input",
-    "kept",
-    "A.b.0.c_d",
-]
+FREE = ["x", "y_hat", "size", "repeat", "predict", "kept", "A.b.0.c_d"]
 TAKEN = ["input", "output", "target", "loss", "error", "steps"]
 
 

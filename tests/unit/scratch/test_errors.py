@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catgrad import optimisers, sgd
 from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
-from tests.scratch.machines import on_machines
+from tests.scratch.machines import on_machines, on_scratch
 from tests.scratch.sprites import Sprite
 from tests.targets import emit
 
@@ -153,7 +153,7 @@ items = (
 )
 
 
-@on_machines
+@on_scratch
 @given(item=items)
 @settings(max_examples=50)
 def test_an_item_is_a_number_if_it_is_finite_and_in_decimal_digits(vm, item):
@@ -280,7 +280,7 @@ def test_a_state_that_is_too_large_changes_nothing(vm, rule):
     assert changed(before, one.all_held()) <= {"error", "loss"}
 
 
-@on_machines
+@on_scratch
 @given(
     rule=st.sampled_from(list(RULES)),
     rate=st.floats(-1e308, 1e308).filter(bool) | st.floats(-320, 308).map(lambda e: 10.0**e).filter(bool),

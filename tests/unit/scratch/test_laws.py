@@ -10,7 +10,7 @@ from catgrad.backends.scratch.machine.projects import Machine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scratch.machines import on_machines, same
+from tests.scratch.machines import on_machines, on_scratch, same
 from tests.scratch.projects import (
     add,
     argument,
@@ -154,7 +154,7 @@ def agrees(found, wanted):
     return signs and np.isclose(found, wanted, rtol=1e-14, atol=0, equal_nan=True)
 
 
-@on_machines
+@on_scratch
 def test_numbers_are_float64(vm):
     machine = computing(vm, *(both(name) for name in BINARY), *(function(name, x) for name in UNARY))
     numbers = st.floats(allow_nan=False)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catgrad.errors import ArtifactError, OptionError, ToolError
 from tests.scratch import projects as blocks
-from tests.scratch.machines import FOLDER, on_machines, same
+from tests.scratch.machines import FOLDER, on_machines, on_scratch, same
 
 SCRIPTS = [
     [blocks.define("double %s", "x"), blocks.add("out", blocks.binary("multiply", blocks.argument("x"), 2))],
@@ -187,7 +187,7 @@ def test_missing_names_are_errors(vm, do, says):
         do(loaded(vm, *SCRIPTS, **NAMES))
 
 
-@on_machines
+@on_scratch
 def test_an_endless_script_times_out(vm, monkeypatch):
     monkeypatch.setattr("catgrad.backends.scratch.machine.node._running", {})  # its process is ended
     machine = Machine(vm, limit=1)
