@@ -39,7 +39,7 @@ N, BATCH = Dim("batch"), 32
 
 
 def perceptron():
-    B, sizes = NdArrayType((N,)), [NdArrayType((size,)) for size in (24, *[24] * 3, 5)]
+    B, sizes = NdArrayType((N,)), [NdArrayType((size,)) for size in (24, *[24] * 2, 5)]
     return layers.sequential(*(layers.dense(B, a, b, layers.tanh) for a, b in pairwise(sizes)))
 
 

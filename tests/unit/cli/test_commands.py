@@ -49,7 +49,7 @@ def test_the_options_of_a_target_are_explained():
 
 @NEEDS_C
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-@pytest.mark.parametrize("options", [(), ("--option", "openmp=true")])
+@pytest.mark.parametrize("options", some([(), ("--option", "openmp=true")], [()]))
 def test_the_emitted_c_program_builds_and_trains(tmp_path, options):
     done = run("emit", "examples.iris:dense", "--target", "c", "-o", str(tmp_path), *options)
     assert done.returncode == 0, done.stderr
@@ -188,7 +188,7 @@ def test_a_short_run_of_scratch_writer(tmp_path):
     assert re.search(r"it writes: and god said[a-z ]{36}\n", done.stdout)
 
 
-@on("numpy", "torch", "jax", "c", "cuda", "ggml", needed=("learner",), long=(*LONG, "torch", "jax"))
+@on("numpy", "torch", "jax", "c", "cuda", "ggml", needed=("learner",), long=(*LONG, "torch", "jax", "c"))
 def test_a_short_run_of_digits(target, tmp_path):
     """After a tenth of the steps, most answers are correct, and there is a picture."""
     picture = tmp_path / "digits.png"

@@ -181,7 +181,7 @@ def test_files_are_the_same_in_every_run(folder, capsys):
 SCHEDULED = ("--optimizer", "sgd", "--lr", "0.5", "--scheduler", "CosineAnnealingLR(T_max=2)")
 
 
-@pytest.mark.parametrize("optimiser", [OPTIMISER, ("--optimizer", "sgd(momentum=0.9)"), SCHEDULED])
+@pytest.mark.parametrize("optimiser", [OPTIMISER, SCHEDULED])
 def test_verify_trains_a_module_by_pytorch_too(folder, capsys, optimiser):
     arguments = ("verify", "copy.py:make_model", *INPUT, *optimiser, "--steps", "3", "--plot", "plot.png")
     with pytest.raises(SystemExit) as end:

@@ -48,6 +48,11 @@ KINDS = [
 LENGTHS = st.integers(1, 200)
 
 
+def kinds_of(math):
+    """Return all kinds for bfloat16, and for others those with the least and the greatest sizes of heads."""
+    return KINDS if math == "bf16" else KINDS[2:6]
+
+
 def attention(b, t, s, d, e, causal=False, window=None, dtype=Dtype.bfloat16):
     """Attention and its reverse, as one term."""
     types = (NdArrayType(shape, dtype) for shape in ((*b, t, d), (*b, s, d), (*b, s, e)))
@@ -63,12 +68,12 @@ def emitted(terms, kind):
 @cache
 def compiled(kind):
     """Functions with symbolic sizes, one for each kind of attention."""
-    dtype, _ = DTYPES[kind]
+    dtype, kinds = DTYPES[kind][0], kinds_of(kind)
     terms = {
-        f"f{n}": attention((B,), T, S if each[3] is None else T, *each, dtype) for n, each in enumerate(KINDS)
+        f"f{n}": attention((B,), T, S if each[3] is None else T, *each, dtype) for n, each in enumerate(kinds)
     }
     model = emitted(terms, kind).load(simulate=True)()
-    return {each: (terms[f"f{n}"], getattr(model, f"f{n}")) for n, each in enumerate(KINDS)}
+    return {each: (terms[f"f{n}"], getattr(model, f"f{n}")) for n, each in enumerate(kinds)}
 
 
 def arrays_for(term, sizes, seed=0):
@@ -95,8 +100,9 @@ def called(function, arrays):
 @NEEDS_CXX
 @pytest.mark.parametrize("kind", MATHS)
 @settings(max_examples=8, phases=UNSHRUNK)
-@given(st.sampled_from(KINDS), LENGTHS, LENGTHS, st.integers(1, 2), st.integers(0, 9))
-def test_tiles_of_any_sizes_agree_with_the_definition(kind, each, t, s, b, seed):
+@given(st.integers(0, 7), LENGTHS, LENGTHS, st.integers(1, 2), st.integers(0, 9))
+def test_tiles_of_any_sizes_agree_with_the_definition(kind, number, t, s, b, seed):
+    each = kinds_of(kind)[number % len(kinds_of(kind))]
     term, function = compiled(kind)[each]
     arrays = arrays_for(term, {"b": b, "t": t, "s": s}, seed)
     assert_close(called(function, arrays), exact(each, arrays), kind)
