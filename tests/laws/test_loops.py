@@ -48,7 +48,14 @@ def equal(found, wanted):
     return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(found, wanted, strict=True))
 
 
-@pytest.mark.parametrize("case", operation_cases(), ids=str)
+REVERSED = {case.name.removesuffix("-reverse") for case in operation_cases() if case.reversed}
+CASES = [
+    pytest.param(case, marks=pytest.mark.long if case.name in REVERSED else ()) for case in operation_cases()
+]
+"""Cases of operations, of which those in reverse have the kernels of the others too."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernels_of_operations_agree_with_the_reference(case: Case):
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
     wanted = evaluate(straight(case.term), *arrays)

@@ -84,7 +84,7 @@ def test_the_published_snippet():
     np.testing.assert_allclose(y_hat, y, atol=1e-3)
 
 
-@on("numpy", "torch", "jax", "c", "cuda", "scratch")
+@on("numpy", "torch", "jax", "c", "cuda", "scratch", long=("cuda",))
 def test_a_step_returns_the_loss_and_the_new_tables(target):
     """On every target, except the class of `compile_model`, whose step omits the loss."""
     task = mlp(batch=NdArrayType((3,)))

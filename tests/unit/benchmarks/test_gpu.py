@@ -48,6 +48,7 @@ def test_emitted_steps_have_the_losses_of_pytorch(name):
     assert steps(workload).startswith(name)
 
 
+@pytest.mark.long
 @SIMULATED
 def test_emitted_kernels_have_the_results_of_pytorch():
     said = [line for part in KERNELS for line in simulated(part)]

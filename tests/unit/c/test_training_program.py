@@ -236,7 +236,7 @@ def test_labels_may_be_ignored(trained):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", IN_C)
 def test_no_sanitizer_reports(target, tmp_path):
     trainer = program(tmp_path, line(), target, *SANE)
     write_data(tmp_path)

@@ -29,7 +29,7 @@ from catgrad.learn.optimisers import (
     sliced,
 )
 from catgrad.targets import get_backend
-from tests.targets import emit, on, on_all_targets_with
+from tests.targets import emit, on, on_learners
 
 BATCH, SIZES = 8, (40, 64, 48, 32, 10)
 
@@ -85,7 +85,7 @@ def test_a_slice_is_trained_like_a_parameter_of_its_own(block, kind, seed):
     assert all(np.shape(a) == wanted[place].shape for n, a in one.state.items() if n != "step")
 
 
-@on_all_targets_with()
+@on_learners
 def test_slices_are_trained_on_all_targets(target):
     """Train rows of one layer and columns of the next."""
     rows = NdArrayType((BATCH,))
