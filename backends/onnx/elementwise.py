@@ -14,13 +14,14 @@ from catgrad.types import Dtype
 
 from .compute import inlined
 from .graph import Graph, Value
-from .rules import emits, same_name
+from .rules import emits, one_operator, same_name
 
 same_name(
     "Abs", "Add", "And", "Cos", "Exp", "Floor", "Log", "Not", "Or", "Round", "Sigmoid", "Sin", "Sqrt", "Tanh",
     Subtract="Sub", Multiply="Mul", Negate="Neg", Equal="Equal", BitAnd="BitwiseAnd", Power="Pow",
-    Relu="Relu", Divide="Div",
+    Relu="Relu", Divide="Div", Maximum="Max", Minimum="Min", IsNan="IsNaN",
 )  # fmt: skip
+one_operator(lambda op: {"fmod": 1}, Fmod="Mod")
 
 
 ERF = [2 / sqrt(pi) * (-1) ** n / (factorial(n) * (2 * n + 1)) for n in range(24)]
@@ -61,29 +62,11 @@ def not_equal(g: Graph, op: Any, x: Value, y: Value) -> str:
     return g.add("Not", g.add("Equal", x, y))
 
 
-@emits("Maximum")
-def maximum(g: Graph, op: Any, x: Value, y: Value) -> str:
-    """Greater of two numbers."""
-    return g.add("Max", x, y)
-
-
-@emits("Minimum")
-def minimum(g: Graph, op: Any, x: Value, y: Value) -> str:
-    """Lesser of two numbers."""
-    return g.add("Min", x, y)
-
-
 @emits("Sign")
 def sign(g: Graph, op: Any, x: Value) -> str:
     """Sign, which of NaN is NaN."""
     y = g.add("Sign", x)
     return g.add("Where", g.add("IsNaN", x), x, y) if x.dtype.is_floating else y
-
-
-@emits("IsNan")
-def is_nan(g: Graph, op: Any, x: Value) -> str:
-    """Return whether elements are NaN."""
-    return g.add("IsNaN", x)
 
 
 @emits("Select")
@@ -93,12 +76,6 @@ def select(g: Graph, op: Any, condition: Value, x: Value, y: Value) -> str:
         return g.add("Where", condition, x, y)
     numbers = (g.cast(each, Dtype.int32) for each in (x, y))
     return g.cast(g.add("Where", condition, *numbers), Dtype.bool)
-
-
-@emits("Fmod")
-def fmod(g: Graph, op: Any, x: Value, y: Value) -> str:
-    """Remainder with the sign of x."""
-    return g.add("Mod", x, y, fmod=1)
 
 
 @emits("Log1p")

@@ -9,7 +9,11 @@ import numpy as np
 from catgrad.types import Dtype
 
 from .graph import LAST, Graph, Value
-from .rules import emits
+from .rules import emits, one_operator
+
+one_operator(lambda op: {"axis": op.axis}, Concat="Concat")
+one_operator(lambda op: {"perm": list(op.order)}, Permute="Transpose")
+one_operator(lambda op: {"perm": [1, 0]}, Transpose="Transpose")
 
 
 @emits("Constant")
@@ -47,18 +51,6 @@ def reshape(g: Graph, op: Any, x: Value) -> str:
     return g.add("Reshape", x, g.shape(op.after), allowzero=1)
 
 
-@emits("Permute")
-def permute(g: Graph, op: Any, x: Value) -> str:
-    """Axes in another order."""
-    return g.add("Transpose", x, perm=list(op.order))
-
-
-@emits("Transpose")
-def transpose(g: Graph, op: Any, x: Value) -> str:
-    """Transpose of a matrix."""
-    return g.add("Transpose", x, perm=[1, 0])
-
-
 @emits("Contiguous")
 def contiguous(g: Graph, op: Any, x: Value) -> str:
     """Arrays of ONNX are contiguous."""
@@ -84,12 +76,6 @@ def pad(g: Graph, op: Any, x: Value) -> str:
     """Zeros around a block."""
     after = [w - n - s for w, n, s in zip(op.whole, op.sizes, op.starts, strict=True)]
     return g.add("Pad", x, g.shape([*op.starts, *after])) if after else x
-
-
-@emits("Concat")
-def concat(g: Graph, op: Any, *arrays: Value) -> str:
-    """Arrays joined along an axis."""
-    return g.add("Concat", *arrays, axis=op.axis)
 
 
 @emits("Split")

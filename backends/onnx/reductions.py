@@ -11,7 +11,7 @@ from catgrad.ops.reduce import Sum
 from catgrad.types import Dtype
 
 from .graph import Graph, Value
-from .rules import emits
+from .rules import emits, one_operator
 
 MAX_TERMS = 4096
 """The number of terms up to which a sum one after the other is accurate enough."""
@@ -117,14 +117,7 @@ _place("ArgMax", "ArgMax")
 _place("ArgMin", "ArgMin")
 
 
-def _normalised(name: str) -> None:
-    @emits(name)
-    def normalised(g: Graph, op: Any, x: Value) -> str:
-        return g.add(name, x, axis=op.axis)
-
-
-_normalised("Softmax")
-_normalised("LogSoftmax")
+one_operator(lambda op: {"axis": op.axis}, Softmax="Softmax", LogSoftmax="LogSoftmax")
 
 
 @emits("CumSum")

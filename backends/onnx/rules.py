@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Rule = Callable[..., str | Sequence[str]]
@@ -22,13 +22,10 @@ def emits(*names: str) -> Callable[[Rule], Rule]:
 
 def same_name(*names: str, **renamed: str) -> None:
     """Register operations that are operators of ONNX, of the same name or of another."""
-    for name, operator in {**dict(zip(names, names, strict=True)), **renamed}.items():
-        _register(name, operator)
+    one_operator(lambda op: {}, **dict(zip(names, names, strict=True)), **renamed)
 
 
-def _register(name: str, operator: str) -> None:
-    def rule(g: Any, op: Any, *operands: Any) -> str:
-        found: str = g.add(operator, *operands)
-        return found
-
-    emits(name)(rule)
+def one_operator(attributes: Callable[[Any], Mapping[str, Any]], **operators: str) -> None:
+    """Register operations, by name, each of which is one operator of ONNX with these attributes."""
+    for name, operator in operators.items():
+        emits(name)(lambda g, op, *operands, kind=operator: g.add(kind, *operands, **attributes(op)))
