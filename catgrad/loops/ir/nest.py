@@ -37,7 +37,7 @@ class _Statement:
     @property
     def operands(self) -> list[Scalar]:
         """The scalars that it takes."""
-        return []
+        return [part for part in vars(self).values() if isinstance(part, Scalar)]
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
@@ -55,11 +55,6 @@ class Write(_Statement):
     def writes(self) -> list[Access]:
         """The elements written."""
         return [(self.buffer, self.indices)]
-
-    @property
-    def operands(self: Any) -> list[Scalar]:
-        """The scalars that it takes."""
-        return [self.scalar]
 
     def map(self: Any, change: Rewriter) -> Any:
         """Rewrite its parts."""
@@ -142,11 +137,6 @@ class MatMul(Write):
         """The elements read, those added to included."""
         return [*super().reads, *(self.writes if self.add else ())]
 
-    @property
-    def operands(self) -> list[Scalar]:
-        """The scalars that it takes."""
-        return [self.left, self.right, *([self.packed] if self.packed else [])]
-
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
         packed = {} if self.packed is None else {"packed": change.load(self.packed)}
@@ -161,11 +151,6 @@ class Sort(Write):
     along: Variable
     descending: bool
 
-    @property
-    def operands(self) -> list[Scalar]:
-        """The scalars that it takes."""
-        return [self.keys]
-
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
         return self._with(change, keys=change.load(self.keys))
@@ -177,11 +162,6 @@ class Check(_Statement):
 
     scalar: Scalar
     size: Size
-
-    @property
-    def operands(self) -> list[Scalar]:
-        """The scalars that it takes."""
-        return [self.scalar]
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
@@ -199,11 +179,6 @@ class Combine(Write):
     def reads(self) -> list[Access]:
         """The elements read."""
         return self.writes
-
-    @property
-    def operands(self) -> list[Scalar]:
-        """The scalars that it takes: none, as it reads the registers of all threads."""
-        return []
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
