@@ -16,6 +16,7 @@ from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
 from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Barrier,
     Check,
     Item,
     Kernel,
@@ -463,13 +464,15 @@ class KernelPrinter:
 
     def _simple(self, s: Any, around: Around) -> Simple:
         """Print a statement that changes nothing but what it writes."""
-        written = s if isinstance(s, Write) else None
+        written: Any = s if isinstance(s, Write) else None
         return Simple(
+            type(s).__name__,
             written.buffer.type.dtype if written else None,
             self._target(written) if written else "",
             tuple(map(self.expressions.text, s.operands)),
-            s,
+            written.op.macro if written else "",
             self.expressions.size(s.size) if isinstance(s, Check) else None,
+            s.pending if isinstance(s, Barrier) else None,
             around.team,
             around.threads,
         )

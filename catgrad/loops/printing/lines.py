@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.nest import Statement
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
@@ -144,21 +143,23 @@ class When(Line):
 class Simple(Line):
     """A statement that the macro named after its class prints: what it writes and takes, and its team.
 
-    The `size` is that of a bounds check.
+    It has an operation or not; the `size` is that of a bounds check, and `pending` copies those of a barrier.
     """
 
+    statement: str
     dtype: Dtype | None
     target: str
     operands: tuple[str, ...]
-    statement: Statement
+    op: str
     size: Text | None
+    pending: int | None
     team: Axis
     threads: int
 
     @property
     def kind(self) -> str:  # type: ignore[override]
         """The name of the macro."""
-        return f"{type(self.statement).__name__}Line"
+        return f"{self.statement}Line"
 
 
 @dataclass(frozen=True)
