@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
-
-import numpy as np
 
 from catgrad.artifact import Artifact
 from catgrad.errors import OptionError
 from catgrad.initialisers import Stored
-from catgrad.programs.ports import TABLES, Kind, Role
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, evaluate
 from catgrad.terms.canonical import digest_of, write_digest
 from catgrad.types import Array, as_numpy, symbols
-from catgrad.verification import CLASSES, OWN_DOMAIN, difference, draw_arrays
-
-Tables = dict[Role, dict[str, Array]]
+from catgrad.verification import CLASSES, OWN_DOMAIN, Values, difference, draw_arrays, initial_values
 
 
 @dataclass(frozen=True)
@@ -50,18 +45,17 @@ def certify(
     step = artifact.reference.kinds[Kind.STEP]
     names = symbols(step.argument_types)
     step = step.substitute({name: batch + place for place, name in enumerate(names)})
-    expected = _initial(artifact, seed)
+    expected = initial_values(artifact.reference, seed)
     takes_exact = "exact" in signature(artifact.backend.load).parameters
     learner = artifact.load(**({"exact": exact} if takes_exact else {}))().learner(seed)
-    for role in TABLES:
-        for name, array in expected[role].items():
-            getattr(learner, role)[name] = array.copy()
+    for (role, name), array in expected.items():
+        getattr(learner, role)[name] = array.copy()
     for number in range(steps):
         data = _batch(step, seed + number)
         learner.step(*data)
         expected = _stepped(step, expected, data)
-    found = {name: as_numpy(learner.parameters[name]) for name in expected[Role.PARAMETER]}
-    wanted = expected[Role.PARAMETER]
+    wanted = {name: array for (role, name), array in expected.items() if role is Role.PARAMETER}
+    found = {name: as_numpy(learner.parameters[name]) for name in wanted}
     off = max((difference(found[name], wanted[name]) for name in wanted), default=0.0)
     reference = Certificate("reference", parameters_digest(wanted), 0.0)
     return reference, Certificate(artifact.backend.name, parameters_digest(found), off)
@@ -72,29 +66,14 @@ def parameters_digest(parameters: dict[str, Array]) -> str:
     return digest_of([[name, write_digest(Stored(array))] for name, array in parameters.items()])
 
 
-def _initial(artifact: Artifact, seed: int) -> Tables:
-    """Compute the initial values of all tables."""
-    tables: Tables = {role: {} for role in TABLES}
-    stored = artifact.reference.stored
-    for function in artifact.reference.functions:
-        if function.kind.is_initial:
-            for port, value in zip(function.outputs, evaluate(function, np.int64(seed)), strict=True):
-                tables.setdefault(port.role, {})[port.name] = stored.get(port.name, value)
-    return tables
-
-
 def _batch(step: Function, seed: int) -> list[Array]:
     """Draw the inputs and targets of a step."""
     types = [port.type for port in step.inputs if not port.role.is_table]
     return draw_arrays(types, OWN_DOMAIN, seed, CLASSES)
 
 
-def _stepped(step: Function, tables: Tables, data: list[Array]) -> Tables:
+def _stepped(step: Function, tables: Values, data: list[Array]) -> Values:
     """Compute the tables after a step of the reference."""
-    given: list[Any] = [tables[port.role][port.name] for port in step.inputs if port.role.is_table]
-    results = evaluate(step, *given, *data)
-    new = {role: dict(table) for role, table in tables.items()}
-    for port, value in zip(step.outputs, results, strict=True):
-        if port.role.is_table:
-            new[port.role][port.name] = value
-    return new
+    given = [tables[port.role, port.name] for port in step.inputs if port.role.is_table]
+    results = zip(step.outputs, evaluate(step, *given, *data), strict=True)
+    return {**tables, **{(port.role, port.name): value for port, value in results if port.role.is_table}}

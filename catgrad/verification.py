@@ -6,7 +6,7 @@ NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,10 @@ CLASSES = 3
 
 OWN_DOMAIN, NOISE = (0.1, 0.9), 0.1
 """The interval of inputs and targets, and the maximum added to initial values of tables."""
+
+
+Values = dict[tuple[Role, str], Array]
+"""Arrays by table and name."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def verify(artifact: Artifact, seed: int = 0) -> Verification:
     ShapeError or OptionError if no sizes are valid for a function
     """
     compiled = _loaded(artifact)
-    first = dict(_first_values(artifact.reference, seed))
+    first = _moved(initial_values(artifact.reference, seed), seed)
     found: list[Comparison] = []
     for function in artifact.reference.functions:
         arrays, reference = _example(artifact, function, first, seed)
@@ -140,20 +144,28 @@ def _loaded(artifact: Artifact) -> Any:
         ) from error
 
 
-def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str], Array]]:
-    """Yield the tables with values slightly above the initial ones, as zeros hide errors."""
-    for function in program.functions:
-        if function.kind.is_initial:
-            drawn = zip(function.outputs, evaluate(function, np.int64(seed)), strict=True)
-            values = [program.stored.get(port.name, value) for port, value in drawn]
-            noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
-            for port, a, n in zip(function.outputs, values, noise, strict=True):
-                moved = a + n if a.dtype.kind == "f" else a
-                yield (port.role, port.name), moved.astype(a.dtype)
+def initial_values(program: Program, seed: int) -> Values:
+    """Compute the initial values of all tables, by table and name."""
+    initial = [function for function in program.functions if function.kind.is_initial]
+    ports = [port for function in initial for port in function.outputs]
+    drawn = [array for function in initial for array in evaluate(function, np.int64(seed))]
+    return {
+        (port.role, port.name): program.stored.get(port.name, array)
+        for port, array in zip(ports, drawn, strict=True)
+    }
+
+
+def _moved(values: Values, seed: int) -> Values:
+    """Move values slightly above the initial ones, as zeros hide errors."""
+    rng = np.random.default_rng(seed)
+    return {
+        key: (a + rng.uniform(0, NOISE, a.shape)).astype(a.dtype) if a.dtype.kind == "f" else a
+        for key, a in values.items()
+    }
 
 
 def _example(
-    artifact: Artifact, function: Function, first: Mapping[tuple[Role, str], Array], seed: int
+    artifact: Artifact, function: Function, first: Values, seed: int
 ) -> tuple[list[Array], list[Array]]:
     """Draw valid arguments of a function; return them with the results of the reference.
 
@@ -178,7 +190,7 @@ def _example(
 def _arguments(
     artifact: Artifact,
     function: Function,
-    first: Mapping[tuple[Role, str], Array],
+    first: Values,
     size: int,
     classes: int,
     seed: int,
