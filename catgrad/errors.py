@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 
 class CatgradError(Exception):
@@ -131,6 +131,14 @@ def unknown(kind: str, name: str, known: Iterable[str], command: str) -> Unknown
         f"it is {name!r}",
         f"{nearest(name, names)}`{command}` lists them",
     )
+
+
+def require_one_of(what: str, name: Any, known: Iterable[str], do: str = "choose one of these") -> None:
+    """Raise OptionError unless a name is a known one, with the nearest of these."""
+    names = [*known]
+    if name not in names:
+        listed = ", ".join(names)
+        raise OptionError(f"{what} must be one of {listed}", f"it is {name!r}", nearest(name, names) + do)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catgrad.dims import Size
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, require_one_of
 
 
 def _require(holds: bool, what: str, initialiser: object) -> None:
@@ -170,12 +170,7 @@ def gain(nonlinearity: str, slope: float = 0.01) -> float:
         "leaky_relu": sqrt(2 / (1 + slope * slope)),
         "selu": 3 / 4,
     }
-    if nonlinearity not in gains:
-        raise OptionError(
-            f"the nonlinearity must be one of {', '.join(gains)}",
-            f"it is {nonlinearity!r}",
-            "pass the gain as a number",
-        )
+    require_one_of("the nonlinearity", nonlinearity, gains, "pass the gain as a number")
     return gains[nonlinearity]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError, require_one_of
 
 KINDS = {bool: "true or false", int: "a whole number", tuple: "a list of names"}
 """Descriptions of values, by the types of defaults; others are strings."""
@@ -36,9 +36,4 @@ def require_choices(options: Any, choices: Mapping[str, Sequence[str]]) -> None:
     for name, allowed in choices.items():
         value = getattr(options, name)
         if value not in allowed:
-            named = [choice for choice in allowed if choice]
-            raise OptionError(
-                f"{name} must be one of {', '.join(named)}",
-                f"it is {value!r}",
-                f"{nearest(value, named)}choose one",
-            )
+            require_one_of(name, value, filter(None, allowed))

@@ -14,7 +14,7 @@ import catgrad
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused, spelled, with_bindings
 from catgrad.cli.tables import FORMAT, Format, report, show, show_all, show_options, show_paths
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError, require_one_of
 from catgrad.files import write_atomically
 from catgrad.paths import writable
 
@@ -80,6 +80,9 @@ EntryPoints = Annotated[
         "call); of c predict_prepared (with packed weights). Initial values are always there, and with step "
         "what reads and writes weights, and a program that trains, if the target has these.",
     ),
+]
+Folder = Annotated[
+    str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
 ]
 Precision = Annotated[
     str,
@@ -265,13 +268,11 @@ def _printed_by(printed: Mapping[str, bool]) -> str:
 @app.command()
 def emit(
     model: Model,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
-    ] = "out",
+    output: Folder = "out",
     target: Target = "numpy",
-    function: EntryPoints = [],  # noqa: B006  # read and never changed
-    option: Options = [],  # noqa: B006
-    bindings: Bindings = [],  # noqa: B006
+    function: EntryPoints = [],
+    option: Options = [],
+    bindings: Bindings = [],
     precision: Precision = "f32",
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
@@ -292,23 +293,21 @@ def emit(
 @app.command(name="compile")
 def compile_(
     model: Module,
-    input: Inputs = [],  # noqa: B006  # read and never changed
+    input: Inputs = [],
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
     scheduler: Scheduler = "",
     target: Target = "numpy",
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
-    ] = "build",
+    output: Folder = "build",
     evaluation: Evaluation = False,
-    trainable: Trainable = ["*"],  # noqa: B006
+    trainable: Trainable = ["*"],
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The name of the program and its files.")
     ] = "model",
-    function: EntryPoints = [],  # noqa: B006
-    option: Options = [],  # noqa: B006
-    bindings: Bindings = [],  # noqa: B006
+    function: EntryPoints = [],
+    option: Options = [],
+    bindings: Bindings = [],
 ) -> None:
     """Compile a PyTorch module with its training step, and print the paths of the files.
 
@@ -330,15 +329,15 @@ def verify(
     context: typer.Context,
     model: Model,
     target: Target = "numpy",
-    option: Options = [],  # noqa: B006  # read and never changed
+    option: Options = [],
     precision: Precision = "f32",
-    input: Inputs = [],  # noqa: B006
+    input: Inputs = [],
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
     scheduler: Scheduler = "",
     evaluation: Evaluation = False,
-    trainable: Trainable = ["*"],  # noqa: B006
+    trainable: Trainable = ["*"],
     steps: Annotated[
         int, typer.Option("--steps", min=1, metavar="NUMBER", help="The steps to train a PyTorch module.")
     ] = 5,
@@ -429,12 +428,7 @@ def draw(
     from catgrad.programs.terms import Terms
     from catgrad.terms.draw import render
 
-    if function not in TERMS:
-        raise OptionError(
-            f"a function must be one of {', '.join(TERMS)}",
-            f"it is {function!r}",
-            f"{nearest(function, TERMS)}choose one of these",
-        )
+    require_one_of("a function", function, TERMS)
     file = _named(output, "picture's file")
     found = in_precision(resolve(model), precision)
     if isinstance(found, Terms):

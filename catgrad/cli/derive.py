@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from catgrad.cli.commands import Options, Target, _named, app
+from catgrad.cli.commands import Folder, Options, Target, _named, app
 from catgrad.cli.models import guarded
 from catgrad.cli.options import parsed
 from catgrad.cli.tables import show_paths
@@ -27,12 +27,10 @@ def derive(
     size: Annotated[
         list[str],
         typer.Option("--size", metavar="NAME=NUMBER", help="A size of the inputs to fix, such as batch=1."),
-    ] = [],  # noqa: B006  # read and never changed
+    ] = [],
     target: Target = "onnx",
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
-    ] = "out",
-    option: Options = [],  # noqa: B006
+    output: Folder = "out",
+    option: Options = [],
 ) -> None:
     """Write the derivatives of a model of ONNX, as models of ONNX or for another target, and print the paths.
 

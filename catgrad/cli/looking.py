@@ -47,20 +47,20 @@ Measured = Annotated[
 def summary(
     context: typer.Context,
     model: Model,
-    size: Sizes = [],  # noqa: B006  # read and never changed
+    size: Sizes = [],
     depth: Annotated[
         int | None,
         typer.Option("--depth", min=1, metavar="NUMBER", help="Merge layers with as many equal first names."),
     ] = None,
     precision: Precision = "f32",
-    input: Inputs = [],  # noqa: B006
+    input: Inputs = [],
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
     evaluation: Evaluation = False,
-    trainable: Trainable = ["*"],  # noqa: B006
+    trainable: Trainable = ["*"],
     target: Measured = "",
-    option: Options = [],  # noqa: B006
+    option: Options = [],
 ) -> None:
     """List the layers of a Task: shapes, parameters, bytes of these and of state, FLOPs and workspace.
 
@@ -82,17 +82,17 @@ def summary(
 def cost(
     context: typer.Context,
     model: Model,
-    size: Sizes = [],  # noqa: B006
+    size: Sizes = [],
     precision: Precision = "f32",
-    input: Inputs = [],  # noqa: B006
+    input: Inputs = [],
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
     evaluation: Evaluation = False,
-    trainable: Trainable = ["*"],  # noqa: B006
+    trainable: Trainable = ["*"],
     devices: Annotated[int, typer.Option(help="Devices that share a step: count what each sends.")] = 1,
     target: Measured = "",
-    option: Options = [],  # noqa: B006
+    option: Options = [],
 ) -> None:
     """Count what each function of a Task costs: FLOPs, bytes moved, workspace, bytes of gradients.
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from catgrad.artifact import Artifact
 from catgrad.cli.models import find, guarded
 from catgrad.cli.options import parsed
-from catgrad.cli.parsing import array_type, call, require_known, require_options
+from catgrad.cli.parsing import array_type, call, require_options
 from catgrad.dims import Dim
-from catgrad.errors import OptionError, ToolError
+from catgrad.errors import OptionError, ToolError, require_one_of
 from catgrad.learn import losses, optimisers
 from catgrad.learn.task import EMITTED, LEARNER, Task
 from catgrad.programs.ports import Kind, Role
@@ -185,7 +185,7 @@ def _loss(text: str) -> Any:
     name, options = call(text)
     ours = {n: getattr(losses, n) for n in losses.__all__}
     theirs = {n: c for n, c in vars(nn).items() if isclass(c) and c.__module__ == nn.MSELoss.__module__}
-    require_known("a loss", name, [*ours, *theirs])
+    require_one_of("a loss", name, sorted({*ours, *theirs}))
     if name in ours:
         require_options(name, ours[name], options, positions=2)
         return partial(ours[name], **options) if options else ours[name]
@@ -201,7 +201,7 @@ def _optimiser(text: str, lr: float | None, module: Any) -> Any:
     optim = _torch().optim
     name, options = call(text)
     known = {n for n in optimisers.__all__ if n not in COMBINATORS}
-    require_known("an optimizer", name.lower(), known)
+    require_one_of("an optimizer", name.lower(), sorted(known))
     if lr is not None:
         if "lr" in options:
             raise OptionError("the learning rate must be given once", "it is in --optimizer too", "omit --lr")
@@ -221,7 +221,7 @@ def _scheduler(text: str, optimizer: Any) -> Any:
 
     schedulers = _torch().optim.lr_scheduler
     name, options = call(text)
-    require_known("a scheduler", name, [n for n in FORMULAS if n not in COMBINING])
+    require_one_of("a scheduler", name, sorted(FORMULAS.keys() - COMBINING))
     if not hasattr(optimizer, "param_groups"):
         raise OptionError(
             "a scheduler must be one of an optimiser of torch.optim",

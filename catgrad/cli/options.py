@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError, require_one_of
 
 if TYPE_CHECKING:
     from catgrad.learn.precision import Model
@@ -59,12 +59,7 @@ def in_precision(model: Model, precision: str) -> Model:
     """Return a model in mixed precision for `bf16`, as it is for `f32`. Raises: OptionError for another."""
     from catgrad.learn.precision import mixed_precision
 
-    if precision not in PRECISIONS:
-        raise OptionError(
-            f"the precision must be {' or '.join(PRECISIONS)}",
-            f"it is {precision!r}",
-            f"{nearest(precision, PRECISIONS)}choose one of them",
-        )
+    require_one_of("the precision", precision, PRECISIONS)
     return model if precision == "f32" else mixed_precision(model)
 
 

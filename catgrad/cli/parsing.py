@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from catgrad.dims import Dim
-from catgrad.errors import CatgradError, OptionError, nearest
+from catgrad.errors import CatgradError, OptionError, nearest, require_one_of
 from catgrad.types import Dtype, NdArrayType
 
 DTYPES = {name: dtype for dtype in Dtype for name in (dtype.value, dtype.name)}
@@ -65,17 +65,6 @@ def call(text: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def require_known(kind: str, name: str, known: Iterable[str]) -> None:
-    """Raise OptionError unless a name is known, with the nearest one."""
-    names = sorted(known)
-    if name not in names:
-        raise OptionError(
-            f"{kind} must be one of {', '.join(names)}",
-            f"it is {name!r}",
-            f"{nearest(name, names)}choose one of these",
-        )
-
-
 def require_options(kind: str, function: Callable[..., Any], options: Iterable[str], positions: int) -> None:
     """Raise OptionError unless a function takes these options; its first arguments are none."""
     taken = [
@@ -84,4 +73,4 @@ def require_options(kind: str, function: Callable[..., Any], options: Iterable[s
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     ]
     for name in options:
-        require_known(f"an option of {kind}", name, taken)
+        require_one_of(f"an option of {kind}", name, sorted(taken))

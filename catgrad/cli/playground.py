@@ -40,7 +40,7 @@ def playground(
             help="A target whose source is shown; may be repeated. By default numpy, c, torch, javascript, "
             "cuda and scratch; javascript, which trains, is always there.",
         ),
-    ] = [],  # noqa: B006  # read and never changed
+    ] = [],
 ) -> None:
     """Write a page that shows a model's diagram and its sources side by side, and trains it in the browser.
 

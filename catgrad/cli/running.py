@@ -13,7 +13,7 @@ from catgrad.cli.commands import Model, Precision, Target, app
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision, parsed, require_unused
 from catgrad.cli.tables import show_table
-from catgrad.errors import OptionError, unknown
+from catgrad.errors import OptionError, require_one_of, unknown
 from catgrad.tables import Table
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(
         typer.Option(
             "--size", metavar="NAME=NUMBER", help="A size of random arrays, such as batch=32; else 4."
         ),
-    ] = [],  # noqa: B006  # read and never changed
+    ] = [],
     output: Annotated[
         str,
         typer.Option(
@@ -157,10 +157,7 @@ def _interpreted(functions: Functions, function: str, data: str, sizes: Mapping[
     from catgrad.terms.state import SEED
 
     name = next(iter(functions.terms)) if len(functions.terms) == 1 and function == "loss" else function
-    if name not in functions.terms:
-        raise OptionError(
-            f"a function must be one of {', '.join(functions.terms)}", f"it is {name!r}", "write -f NAME"
-        )
+    require_one_of("a function", name, functions.terms, "write -f NAME")
     term, inputs, outputs = functions.entry(name)
     slots = [*functions.buffers, *functions.parameters]
     seed = np.zeros((), SEED.array_type.dtype.numpy)

@@ -45,7 +45,7 @@ def certify(
     target: Annotated[
         list[str],
         typer.Option("--target", "-t", metavar="NAME", help="A target; may be repeated. By default all."),
-    ] = [],  # noqa: B006  # read and never changed
+    ] = [],
     steps: Annotated[int, typer.Option("--steps", min=1, metavar="NUMBER", help="The steps to train.")] = 5,
     fast: Annotated[
         bool,

@@ -13,7 +13,7 @@ from math import log, pi
 from typing import Any
 
 from catgrad import ops
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, require_one_of
 from catgrad.learn.options import check_integer, number, positive
 from catgrad.terms.state import LEARNING_RATE, STEP, learning_rate
 from catgrad.terms.structural import Constant, Label
@@ -183,10 +183,7 @@ def cyclic(
     factor, down = positive("the factor of cyclic", factor), up if down is None else down
     for steps in (up, down):
         check_integer("the steps of cyclic", steps, 1)
-    if mode not in SCALES:
-        raise OptionError(
-            f"the mode of cyclic must be one of {', '.join(SCALES)}", f"it is {mode!r}", "leave it out"
-        )
+    require_one_of("the mode of cyclic", mode, SCALES, "leave it out")
 
     def at(t: Any) -> Any:
         cycle = ops.floor(t / (up + down))

@@ -6,7 +6,7 @@ import subprocess
 import warnings
 from typing import TYPE_CHECKING
 
-from catgrad.errors import OptionError, ToolError, TypeMismatch, nearest
+from catgrad.errors import ToolError, TypeMismatch, require_one_of
 from catgrad.terms.check import Range, check
 from catgrad.terms.op import Op
 from catgrad.terms.state import Parameter
@@ -103,12 +103,7 @@ def render(term: Term, format: str, marked: int | None = None) -> bytes:
     Raises: ToolError if no program that draws this format is installed, or it fails; OptionError for other
     formats.
     """
-    if format not in PROGRAMS:
-        raise OptionError(
-            f"the format of a picture must be one of {', '.join(PROGRAMS)}",
-            f"it is {format!r}",
-            f"{nearest(format, PROGRAMS)}choose one of these suffixes",
-        )
+    require_one_of("the format of a picture", format, PROGRAMS, "choose one of these suffixes")
     programs = PROGRAMS[format]
     program = next((each for each in programs if each.is_installed()), programs[0])
     program.require(f"drawing a file .{format}")

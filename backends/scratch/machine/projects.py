@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, OptionError, ToolError, brief, translated
+from catgrad.errors import ArtifactError, ToolError, brief, require_one_of, translated
 from catgrad.paths import require_file
 from catgrad.types import Array
 
@@ -44,10 +44,7 @@ class Machine:
     """
 
     def __init__(self, vm: str = "vanilla", *, limit: float = MAX_ANSWER_SECONDS) -> None:
-        if vm not in PACKAGES:
-            raise OptionError(
-                f"a virtual machine must be one of {', '.join(PACKAGES)}", f"it is {vm!r}", "name one"
-            )
+        require_one_of("a virtual machine", vm, PACKAGES, "name one")
         self.vm, self.limit = vm, limit
         self._node: Node | None = None
         self._session = next(_sessions)

@@ -7,7 +7,7 @@ from math import isfinite, sqrt
 from typing import Any
 
 from catgrad import ops
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, require_one_of
 from catgrad.learn.optimiser import Optimiser, Run, grouped, require_optimiser, scaled
 from catgrad.learn.optimisers.adam import adamw
 from catgrad.learn.optimisers.updates import averaged, check_ranges, shrunk
@@ -77,10 +77,7 @@ def _check_choices(coefficients: Any, adjustment: Any) -> None:
         raise OptionError(
             "ns_coefficients must be three numbers", f"it is {coefficients!r}", f"try {NEWTON_SCHULZ}"
         )
-    if adjustment not in ADJUSTMENTS:
-        raise OptionError(
-            f"adjust_lr_fn must be one of {', '.join(ADJUSTMENTS)}", f"it is {adjustment!r}", "leave it out"
-        )
+    require_one_of("adjust_lr_fn", adjustment, ADJUSTMENTS, "leave it out")
 
 
 def _orthogonal(g: Var, iterations: int, coefficients: Sequence[float], epsilon: float) -> Var:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.backend import Backend
-from catgrad.errors import OptionError, ShapeError, nearest
+from catgrad.errors import ShapeError, require_one_of
 from catgrad.files import write_atomically
 from catgrad.functors import Expand
 from catgrad.learn.compile import emit
@@ -195,12 +195,7 @@ def arguments(
 
 def kind_of(function: str) -> Kind:
     """Return the kind of a function of this name. Raises: OptionError if a task has none"""
-    if function not in COMPILED:
-        raise OptionError(
-            f"a function must be one of {', '.join(COMPILED)}",
-            f"it is {function!r}",
-            f"{nearest(function, COMPILED)}choose one of these",
-        )
+    require_one_of("a function", function, COMPILED)
     return Kind(function)
 
 

@@ -41,7 +41,7 @@ REFUSED = [
     (("emit", DENSE, "--option", f"batch={'9' * 5000}"), "must be left out"),
     (("targets", "cc"), "did you mean 'c'"),
     (("emit", DENSE, "--precision", "bf6"), "did you mean 'bf16'"),
-    (("verify", DENSE, "--precision", "f16"), "the precision must be f32 or bf16"),
+    (("verify", DENSE, "--precision", "f16"), "the precision must be one of f32, bf16"),
     (("emit", DENSE, "--precision", "bf16", "-t", "scratch"), "must have arrays of at least 32 bits"),
     (("emit", "examples.iris:dence"), "did you mean 'dense'"),
     (("emit", "examples.irsi:dense"), "the module 'examples.irsi' must import"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients, exact_quotient, product
-from catgrad.errors import FixedSize, OptionError, ShapeError
+from catgrad.errors import FixedSize, OptionError, ShapeError, require_one_of
 
 Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
 """Names, or sizes, of leading axes: of every input, or of inputs by the names of forward's arguments."""
@@ -159,12 +159,7 @@ def wanted_axes(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) 
     """
     if isinstance(dynamic, Mapping):
         for name in dynamic:
-            if name not in owners:
-                raise OptionError(
-                    f"an input must be one of {', '.join(dict.fromkeys(owners))}",
-                    f"it is {name!r}",
-                    "write the name of an argument of forward",
-                )
+            require_one_of("an input", name, dict.fromkeys(owners), "name an argument of forward")
         each = [names_of_axes(dynamic.get(owner, ())) for owner in owners]
         chosen = [
             {axis: size for axis, size in sizes.items() if axis < x.ndim}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catgrad.dims import Dim, Size
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, require_one_of
 from catgrad.frontends.imported import Imported
 from catgrad.frontends.torch.aten.operands import dtype_from
 from catgrad.frontends.torch.tracing.axes import Dynamic, names_of_axes, wanted_axes
@@ -108,12 +108,7 @@ def _named(targets: Sequence[Any], dynamic: Mapping[str, Any]) -> list[dict[int,
     """Return the named axes of each target; None where none are given."""
     owners = [f"targets_{k}" for k in range(len(targets))]
     for name in dynamic:
-        if name not in ("targets", *owners):
-            raise OptionError(
-                f"a target must be one of targets, {', '.join(owners)}",
-                f"it is {name!r}",
-                "count targets from 0",
-            )
+        require_one_of("a target", name, ("targets", *owners), "count targets from 0")
     shared = wanted_axes(dynamic.get("targets", ()), owners, targets)
     named = [axes if "targets" in dynamic else None for axes in shared]
     for k, (owner, target) in enumerate(zip(owners, targets, strict=True)):
