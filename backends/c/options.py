@@ -33,6 +33,7 @@ class Options:
     mpi: bool = False
     single_file: bool = False
     bindings: tuple[str, ...] = ()
+    microcontroller: bool = False
 
     @property
     def required(self) -> tuple[Kind, ...]:
