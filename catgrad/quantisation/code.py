@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from catgrad.functors.expand import Expand
@@ -100,14 +100,16 @@ class Code:
             if isinstance(apply.op, (Greater, GreaterEqual, Less, LessEqual)):
                 x, limit = apply.inputs
                 bound = number(limit, makers, self.root)
-                strict = {GreaterEqual: Greater(), LessEqual: Less()}.get(type(apply.op))
-                for op in (apply.op, strict):
-                    if (y := clamped.get((x, type(op), bound))) is not None:
+                for op in (apply.op, _STRICT.get(type(apply.op), apply.op)):
+                    if bound is not None and (y := clamped.get((x, type(op), bound))) is not None:
                         apply = Apply(op, (y, limit), apply.outputs)
                         masks.update(apply.outputs)
             body.append(apply)
         self._set(body)
         return masks
+
+
+_STRICT: Mapping[type[Op], Op] = {GreaterEqual: Greater(), LessEqual: Less()}
 
 
 def _bounds(op: Op) -> list[tuple[type[Op], float]]:

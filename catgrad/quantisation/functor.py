@@ -60,7 +60,7 @@ class Quantiser:
         self.backward = backward or Backward()
         self.values: dict[int, Value] = {}
         self.names = Counter(taken)
-        self._weights: dict[int, Weights] = {}
+        self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
         self._rounded: dict[Any, Eight] = {}
 
     def run(self, arguments: Sequence[Value]) -> list[int]:

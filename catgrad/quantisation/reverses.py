@@ -6,6 +6,7 @@ divided by the scales of these, so that one scale is that of the sum, and weight
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from catgrad.ops.window import Fold
 from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS
 from catgrad.quantisation.backward import divisor
-from catgrad.quantisation.totals import centred, scaled
+from catgrad.quantisation.totals import centred, fenced, scaled
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -41,7 +42,14 @@ def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Any) -> S
     if dtype is Dtype.int64 and q.backward.wires.isdisjoint((x, y)):
         return None
     left, right = (_keeping(q, wire, axes, op) for wire, axes in ((x, op.left), (y, op.right)))
-    total = op(centred(left, dtype), centred(right, dtype))
+    if left.affine.zero and right.affine.zero:
+        total = op(centred(left, dtype), centred(right, dtype))
+    else:
+        total = op(ops.cast(left.q, dtype), ops.cast(right.q, dtype))
+        if right.affine.zero:
+            total = total - _summed(left, op.left, op.out, total) * right.affine.zero
+        if left.affine.zero:
+            total = total - _summed(right, op.right, op.out, total) * left.affine.zero
     factors = (_placed(each.scales, axes, op.out) for each, axes in ((left, op.left), (right, op.right)))
     return scaled(total, np.prod(np.broadcast_arrays(*factors), axis=0), bound)
 
@@ -55,7 +63,14 @@ def conv_weight(q: Quantiser, op: ConvWeight, x: int, dy: int) -> Sums | None:
     image, cotangent = q.eight(x), q.folded(dy)
     if cotangent.divisor is not None and cotangent.divisor.size != shape[1]:
         cotangent = q.eight(dy)
-    total = op.body(centred(image, dtype), centred(cotangent, dtype))
+    # The padded image is that of the convolution, and the sums of cotangents are those of a bias.
+    margins = [(0, 0), (0, 0), *((p, p) for p in op.padding)]
+    padded, dy_q = fenced(image.q, margins, image.affine.zero), ops.cast(cotangent.q, dtype)
+    whole = replace(op, padding=(0,) * len(op.padding))
+    total = whole.body(ops.cast(padded, dtype), dy_q)
+    if image.affine.zero:
+        sums = Sum(shape, (0, *range(2, op.rank)))(dy_q)
+        total = total - Broadcast(total.shape, tuple(range(1, op.rank)))(sums) * image.affine.zero
     scales = np.reshape(cotangent.scales, (-1, *(1,) * (op.rank - 1)))
     return scaled(total, image.affine.scale * scales, bound)
 
@@ -169,6 +184,15 @@ def _keeping(q: Quantiser, wire: int, axes: tuple[int, ...], op: Contract) -> Ei
         return image
     differing = (label for label, size in zip(axes, image.divisor.shape, strict=True) if size > 1)
     return image if all(label in op.out for label in differing) else q.eight(wire)
+
+
+def _summed(x: Eight, axes: tuple[int, ...], out: tuple[int, ...], total: Any) -> Any:
+    """Return the sums of levels over the labels that a product sums, in its shape."""
+    summed = tuple(k for k, label in enumerate(axes) if label not in out)
+    sums = Sum(x.q.shape, summed)(ops.cast(x.q, total.dtype))
+    kept = [label for label in axes if label in out]
+    ordered = ops.permute(sums, *sorted(range(len(kept)), key=lambda k: out.index(kept[k])))
+    return Broadcast(total.shape, tuple(k for k, label in enumerate(out) if label not in kept))(ordered)
 
 
 def _placed(scales: Any, axes: tuple[int, ...], out: tuple[int, ...]) -> Any:

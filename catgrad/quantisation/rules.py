@@ -245,8 +245,7 @@ def gather(q: Quantiser, op: Gather, x: int, index: int) -> Image:
         weights = q.weights(x, tuple(range(q.function.types[x].rank)))
         if weights is None:
             return None
-        w, _, scales = weights
-        return Eight(op(w, q.real(index)), Affine(rounded(float(scales.item())), 0))
+        return Eight(op(weights.q, q.real(index)), Affine(rounded(float(weights.scales.item())), 0))
     if not q.is_integral(x):
         return None
     image = q.eight(x)
