@@ -71,7 +71,8 @@ def step_bytes(backend: Backend, task: Task) -> int:
     function = backend.optimised(program(task, backend.has, (Kind.STEP,))).kinds[Kind.STEP]
     machine = machine_of(backend.options)
     lowered = compile_kernels(function, machine, function.renewed())
-    return numbers((planned(lowered, machine.aligned_bytes, machine.packing).total,))[0]
+    plan = planned(lowered, machine.aligned_bytes, machine.packing, machine.overlaps_scratch)
+    return numbers((plan.total,))[0]
 
 
 def _symbol(task: Task, batch: int) -> str:

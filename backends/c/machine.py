@@ -88,6 +88,7 @@ MICROCONTROLLER = Machine(
     multiplies_bytes=True,
     passes_rows=True,
     packing=in_tiles,
+    overlaps_scratch=True,
 )
 """A processor without vectors, threads and caches: products read their operands in place."""
 

@@ -6,8 +6,9 @@ Source: Lin et al. 2020, MCUNet (arXiv:2007.10319), and Lin et al. 2022, On-devi
 
 from __future__ import annotations
 
-from catgrad import NdArrayType, Term, build, layers, ops
 from benchmarks.tiny.nets import classified, convolved
+from catgrad import NdArrayType, Term, build, ops
+from catgrad.terms.term import compose
 
 BLOCKS = (
     (3, 1, 8, 1), (3, 4, 16, 2), (3, 3, 16, 1), (7, 3, 24, 2), (3, 5, 24, 1), (3, 5, 40, 2), (7, 4, 40, 1),
@@ -31,7 +32,7 @@ def inverted(x: NdArrayType, size: int, expansion: int, channels: int, stride: i
     middle = expand[0].target.table[0] if expand else x
     depthwise = capped(middle, wide, size, stride, f"{name}.depthwise", groups=wide)
     project = convolved(depthwise.target.table[0], channels, 1, 1, f"{name}.project", rectified=False)
-    body = layers.sequential(*expand, depthwise, project)
+    body = compose(*expand, depthwise, project)
     if body.target.table[0] != x:
         return body
     return build(lambda image: body(image) + image, [x])

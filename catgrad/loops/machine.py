@@ -122,6 +122,9 @@ class Machine:
     packing: Packing = packs_nothing
     """Scratch memory that products need."""
 
+    overlaps_scratch: bool = False
+    """Scratch memory of a kernel lies where temporary arrays do that are not alive then."""
+
     passes_rows: bool = False
     """Kernels in loops get the addresses of rows."""
 

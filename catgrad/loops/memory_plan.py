@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
@@ -25,6 +25,9 @@ ALIGNMENT = 64
 Life = tuple[int, int]
 """The first and the last step, or item of a kernel, that touch an array."""
 
+EMPTY: Mapping[Life, Size] = {}
+"""No scratch memory."""
+
 MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
 
@@ -38,7 +41,8 @@ class Plan:
 
     `scratch` are offsets in memory private to each thread, for kernels that need it, which arrays share by
     their lifetimes in an iteration. What a kernel's matrix products pack goes to `packed`, behind its own
-    arrays; it needs `scratch_sizes` in all.
+    arrays; it needs `scratch_sizes` in all. If it `overlaps`, scratch memory is the beginning of the workspace,
+    where no array lies that is alive then; else it comes on top of it.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
@@ -48,24 +52,27 @@ class Plan:
     scratch: dict[Buffer, Size] = field(default_factory=dict)
     packed: dict[Kernel, Size] = field(default_factory=dict)
     scratch_sizes: dict[Kernel, Size] = field(default_factory=dict)
+    overlaps: bool = False
 
     @property
     def total(self) -> Size:
         """The bytes of the workspace with the scratch memory of one thread."""
         least: Size = 0
-        return reduce(largest, self.scratch_sizes.values(), least) + self.size
+        return self.size + (0 if self.overlaps else reduce(largest, self.scratch_sizes.values(), least))
 
 
-def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -> Plan:
+def planned(
+    lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing, overlaps: bool = False
+) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
 
     Offsets are multiples of `unit` bytes, whatever the symbols are; `packing` counts the bytes of scratch
     memory that a matrix product needs.
     """
-    plan = Plan()
+    plan = Plan(overlaps=overlaps)
     _place_scratch(plan, lowered, unit, packing)
     alive, steps = _lifetimes(lowered.steps, _is_of_workspace)
-    plan.offsets, plan.size = _first_fit(alive, unit)
+    plan.offsets, plan.size = _first_fit(alive, unit, _scratch(plan, lowered) if overlaps else {})
     plan.alive = _alive_bytes(alive, steps)
     plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
@@ -228,11 +235,36 @@ def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) ->
         plan.scratch_sizes[kernel] = placed.size + max(products, default=0)
 
 
-def _first_fit(alive: dict[Buffer, Life], unit: int) -> _Placed:
-    """Place arrays, the largest first, each as low as lifetimes allow."""
+def _scratch(plan: Plan, lowered: Lowered) -> dict[Life, Size]:
+    """Return the sizes of scratch memory by the steps that need it."""
+    steps = _numbered(lowered.steps)[0]
+    return {
+        (n, n): plan.scratch_sizes[step]
+        for n, step in steps
+        if isinstance(step, Kernel) and plan.scratch_sizes[step] != 0
+    }
+
+
+def _numbered(steps: Sequence[Step], start: int = 0) -> tuple[list[tuple[int, Step]], int]:
+    """Number the steps from `start` on as lifetimes do; also return the next number."""
+    found, number = list[tuple[int, Step]](), start
+    for step in steps:
+        found.append((number, step))
+        number += 1
+        for part in _parts(step):
+            inside, number = _numbered(part, number)  # type: ignore[arg-type]
+            found += inside
+    return found, number
+
+
+def _first_fit(alive: dict[Buffer, Life], unit: int, scratch: Mapping[Life, Size] = EMPTY) -> _Placed:
+    """Place arrays, the largest first, each as low as lifetimes allow, above scratch memory."""
     sizes = {array: rounded(byte_size(array), unit) for array in alive}
-    basis = tuple(dict.fromkeys(monomial for size in sizes.values() for monomial in coefficients(size)))
+    every = (*sizes.values(), *scratch.values())
+    basis = tuple(dict.fromkeys(monomial for size in every for monomial in coefficients(size)))
     ranges = _Ranges.over(basis)
+    for life, size in scratch.items():
+        ranges.place(rounded(size, unit), life)
     order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
     offsets = {array: ranges.place(sizes[array], alive[array]) for array in order}
     return _Placed(offsets, ranges.size())

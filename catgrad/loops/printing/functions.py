@@ -72,7 +72,8 @@ class FunctionPrinter:
     def __init__(self, library: KernelLibrary, function: Function, lowered: Lowered | None = None) -> None:
         self.library, self.function = library, function
         self.lowered = lowered or compile_kernels(function, library.machine, function.renewed())
-        self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
+        machine = library.machine
+        self.plan = planned(self.lowered, machine.aligned_bytes, machine.packing, machine.overlaps_scratch)
         self.expressions = library.expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)
