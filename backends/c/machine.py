@@ -68,7 +68,7 @@ MACHINE = Machine(
     packing=PACKING.bytes,
 )
 
-SMALL_STRIPS = strip_miner(most=2**13, unit=4, few=16, many=2**16)
+SMALL_STRIPS = strip_miner(most=2**13, unit=4, few=16, many=2**16, columns_first=True)
 """Strips of memory that has no caches."""
 
 

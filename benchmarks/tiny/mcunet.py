@@ -42,3 +42,16 @@ def capped(x: NdArrayType, channels: int, size: int, stride: int, name: str, gro
     """Return a convolution with ReLU6."""
     model = convolved(x, channels, size, stride, name, rectified=False, groups=groups)
     return model >> build(lambda y: ops.clamp(y, 0.0, 6.0), model.target.table)
+
+
+LAYERS = (
+    "stem", "block_0.depthwise", "block_0.project",
+    *(f"block_{k}.{part}" for k in range(1, 14) for part in ("expand", "depthwise", "project")), "scores",
+)  # fmt: skip
+"""Names of convolutions, in order, and of the last layer."""
+
+SPARSE = (
+    *(f"{name}.bias" for name in LAYERS[22:]),
+    *(f"{LAYERS[k]}.weight" for k in (24, 27, 30, 42)),
+)
+"""The parameters of the published choice of layers of 49 KB: 21 biases, and the weights of four layers."""

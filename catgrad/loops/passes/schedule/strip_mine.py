@@ -67,6 +67,7 @@ class _Limits:
     operands: int
     few: int
     many: int
+    columns_first: bool
 
 
 def strip_miner(
@@ -75,15 +76,17 @@ def strip_miner(
     operands: int = OPERAND_BYTES,
     few: int = FEW_ROWS,
     many: int = MANY_BYTES,
+    columns_first: bool = False,
 ) -> Pass:
     """Make a pass that moves products into the nests that read them, if these store nothing for later steps.
 
     Strips have `most` bytes or `few` rows or columns of `many` bytes, and a multiple of `unit`; each reads
-    `operands` bytes, at most, which the others read too.
+    `operands` bytes, at most, which the others read too. Loops within the outermost are tried first if `columns_first`: where
+    products copy what they read of the right operand, strips of its columns copy it once.
     """
 
     def strip_mine(lowered: Lowered, machine: Machine) -> Lowered:
-        users, limits = _users(lowered), _Limits(most, unit, operands, few, many)
+        users, limits = _users(lowered), _Limits(most, unit, operands, few, many, columns_first)
         return lowered.map(lambda steps: _mined(steps, users, limits))
 
     return strip_mine
@@ -129,7 +132,8 @@ def _cut_nest(
 ) -> tuple[Sequence[_Mined], Sequence[Step]]:
     """Cut a nest along its outermost loop that may be: return its products, and kernels in place of it."""
     if isinstance(step, Kernel) and _is_mineable(step):
-        for depth, variable in enumerate(_variables(step.body[0])):
+        variables = list(enumerate(_variables(step.body[0])))
+        for depth, variable in [*variables[1:], *variables[:1]] if limits.columns_first else variables:
             found = list(_products(before, step, users, variable))
             wide = replace(limits, bytes=limits.bytes * INNER_STRIP_RATIO) if depth else limits
             own = _own(step, users, variable)
