@@ -14,7 +14,7 @@ from catgrad.learn.entries import program
 from catgrad.learn.recompute import in_parts, segmented
 from catgrad.learn.task import Task
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.memory_plan import planned
+from catgrad.loops.memory_plan import planned_for
 from catgrad.programs.ports import Kind
 from catgrad.types import symbols
 
@@ -71,8 +71,7 @@ def step_bytes(backend: Backend, task: Task) -> int:
     function = backend.optimised(program(task, backend.has, (Kind.STEP,))).kinds[Kind.STEP]
     machine = machine_of(backend.options)
     lowered = compile_kernels(function, machine, function.renewed())
-    plan = planned(lowered, machine.aligned_bytes, machine.packing, machine.overlaps_scratch)
-    return numbers((plan.total,))[0]
+    return numbers((planned_for(lowered, machine).total,))[0]
 
 
 def _symbol(task: Task, batch: int) -> str:

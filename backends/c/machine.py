@@ -89,6 +89,7 @@ MICROCONTROLLER = Machine(
     passes_rows=True,
     packing=in_tiles,
     overlaps_scratch=True,
+    local_bytes=2**9,
 )
 """A processor without vectors, threads and caches: products read their operands in place."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, Group, If, Lowered, Step, every_step, kernels
-from catgrad.loops.machine import Packing, packs_nothing
+from catgrad.loops.machine import Machine, Packing, packs_nothing
 
 _Sizes = NDArray[np.int64]
 
@@ -62,20 +62,31 @@ class Plan:
 
 
 def planned(
-    lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing, overlaps: bool = False
+    lowered: Lowered,
+    unit: int = 8,
+    packing: Packing = packs_nothing,
+    overlaps: bool = False,
+    local: int | None = None,
 ) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
 
     Offsets are multiples of `unit` bytes, whatever the symbols are; `packing` counts the bytes of scratch
-    memory that a matrix product needs.
+    memory that a matrix product needs, and kernels declare arrays of at most `local` bytes themselves.
     """
     plan = Plan(overlaps=overlaps)
-    _place_scratch(plan, lowered, unit, packing)
+    _place_scratch(plan, lowered, unit, packing, MAX_LOCAL_BYTES if local is None else local)
     alive, steps = _lifetimes(lowered.steps, _is_of_workspace)
     plan.offsets, plan.size = _first_fit(alive, unit, _scratch(plan, lowered) if overlaps else {})
     plan.alive = _alive_bytes(alive, steps)
     plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
+
+
+def planned_for(lowered: Lowered, machine: Machine) -> Plan:
+    """Plan the memory of a function as its machine asks for."""
+    return planned(
+        lowered, machine.aligned_bytes, machine.packing, machine.overlaps_scratch, machine.local_bytes
+    )
 
 
 class _Placed(NamedTuple):
@@ -138,10 +149,11 @@ def byte_size(array: Buffer) -> Size:
     return array.size * array.type.dtype.itemsize
 
 
-def is_local(array: Buffer) -> bool:
+def is_local(array: Buffer, most: int | None = None) -> bool:
     """Tell whether a kernel declares an array itself."""
     size = byte_size(array)
-    return array.is_of_kernel and isinstance(size, int) and size <= MAX_LOCAL_BYTES
+    most = MAX_LOCAL_BYTES if most is None else most
+    return array.is_of_kernel and isinstance(size, int) and size <= most
 
 
 def rounded(size: Size, unit: int) -> Size:
@@ -169,8 +181,9 @@ def _is_on_grid(kernel: Kernel) -> bool:
     return any(isinstance(item, Loop) and item.axis.is_concurrent for item in kernel.body)
 
 
-def _is_scratch(array: Buffer) -> bool:
-    return array.is_of_kernel and array.space is not Space.SHARED and not is_local(array)
+def _is_scratch(array: Buffer, local: int) -> bool:
+    is_private = array.is_of_kernel and array.space not in (Space.SHARED, Space.REGISTER)
+    return is_private and not is_local(array, local)
 
 
 def _lifetimes(
@@ -225,9 +238,10 @@ def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
     return False
 
 
-def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
+def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing, local: int) -> None:
+    is_scratch = partial(_is_scratch, local=local)
     for kernel in kernels(lowered.steps):
-        alive, _ = _lifetimes(kernel.body, _is_scratch) if not _is_on_grid(kernel) else ({}, 0)
+        alive, _ = _lifetimes(kernel.body, is_scratch) if not _is_on_grid(kernel) else ({}, 0)
         placed = _first_fit(alive, unit)
         plan.scratch |= placed.offsets
         plan.packed[kernel] = placed.size

@@ -23,7 +23,7 @@ from catgrad.loops.ir.nest import (
     Store,
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
-from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.loops.memory_plan import Plan
 from catgrad.ops.random import Draw
 from catgrad.terms.op import Op
 
@@ -159,9 +159,7 @@ class Signature(Structure):
         if buffer.space is Space.LITERAL:
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
-        memory = (
-            (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        )
+        memory = (buffer.size, buffer.space, self.plan.scratch.get(buffer)) if local else None
         kind = buffer.type.dtype, local, bool(buffer.order), buffer.is_aligned, memory
         return self._ordered(self.twin(buffer)), *kind
 
