@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from dataclasses import dataclass
 from typing import Any
 
 from catgrad.dims import Size

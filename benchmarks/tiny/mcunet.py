@@ -26,7 +26,7 @@ def mcunet() -> Term:
 
 
 def inverted(x: NdArrayType, size: int, expansion: int, channels: int, stride: int, name: str) -> Term:
-    """Return a bottleneck of single places around a depthwise convolution, with a shortcut where sizes allow."""
+    """Return a bottleneck of single places around a depthwise convolution, with a shortcut if sizes allow."""
     wide = x.shape[1] * expansion
     expand = [capped(x, wide, 1, 1, f"{name}.expand")] if expansion > 1 else []
     middle = expand[0].target.table[0] if expand else x

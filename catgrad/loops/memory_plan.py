@@ -41,8 +41,8 @@ class Plan:
 
     `scratch` are offsets in memory private to each thread, for kernels that need it, which arrays share by
     their lifetimes in an iteration. What a kernel's matrix products pack goes to `packed`, behind its own
-    arrays; it needs `scratch_sizes` in all. If it `overlaps`, scratch memory is the beginning of the workspace,
-    where no array lies that is alive then; else it comes on top of it.
+    arrays; it needs `scratch_sizes` in all. If it `overlaps`, scratch memory is the beginning of the
+    workspace, where no array lies that is alive then; else it comes on top of it.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)

@@ -57,7 +57,7 @@ def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
 
 @stage.register
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
-    """Concatenation: parts of numbers last, as margins of a padded array, whose nests join that of the rest."""
+    """Concatenation: one part after the other, but numbers last, so that margins join the nest of the rest."""
     value = apply.outputs[0]
     if stages.machine.gpu.gathers:
         element_by_element(stages, value)

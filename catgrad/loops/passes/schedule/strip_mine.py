@@ -81,8 +81,8 @@ def strip_miner(
     """Make a pass that moves products into the nests that read them, if these store nothing for later steps.
 
     Strips have `most` bytes or `few` rows or columns of `many` bytes, and a multiple of `unit`; each reads
-    `operands` bytes, at most, which the others read too. Loops within the outermost are tried first if `columns_first`: where
-    products copy what they read of the right operand, strips of its columns copy it once.
+    `operands` bytes, at most, which the others read too. Loops within the outermost are tried first if
+    `columns_first`: where products copy the right operand, strips of its columns copy it once.
     """
 
     def strip_mine(lowered: Lowered, machine: Machine) -> Lowered:
