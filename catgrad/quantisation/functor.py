@@ -103,7 +103,7 @@ class Quantiser:
         return [Plain(y, trains) for y in op.apply(*map(self.real, wires))]
 
     def _table(self, op: Op, wires: Sequence[int], types: Sequence[NdArrayType], is_mask: bool) -> Map | None:
-        """Compute a function of each element of one int8 array at all levels; a mask, with a bound's level."""
+        """Compute a function of each element of one int8 array at all levels; a mask, at a bound's level."""
         if not op.elementwise or len(types) != 1:
             return None
         if not all(map(self._is_level_or_number, wires)):

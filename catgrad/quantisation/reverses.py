@@ -129,7 +129,8 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     if not isinstance(sums, Sums) or sums.is_bounded or len(sums.summands) != 1:
         return None
     [summand] = sums.summands
-    if any(n > 1 and m == 1 for n, m in zip(summand.factor.shape, value.array.shape, strict=True)):
+    differs = any(n > 1 and m == 1 for n, m in zip(summand.factor.shape, value.array.shape, strict=True))
+    if differs or not np.all(summand.factor):
         return None
     bound = int(
         2 ** np.floor(np.log2(min(float(summand.bound.max()), 2**31 - 1 - float(summand.bound.max()))))

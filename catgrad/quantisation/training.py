@@ -26,7 +26,7 @@ from catgrad.learn.functions import Opened, opened_term
 from catgrad.learn.task import Task
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.ops.quantised import MOST
-from catgrad.programs.program import evaluate, lower
+from catgrad.programs.program import evaluate
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.backward import Backward, Magnitudes
 from catgrad.quantisation.calibrate import Extrema, calibrate
@@ -63,7 +63,7 @@ class Training:
         self.backward = Backward(wires, {}, gradients, self.code.mask_by_outputs())
 
     def calibrated(self, data: Iterable[Any], observer: Extrema) -> Mapping[int, tuple[float, float]]:
-        """Return the extrema of values over batches of inputs and targets, and keep magnitudes of cotangents."""
+        """Return the extrema of values over batches of inputs and targets; keep magnitudes of cotangents."""
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
         found = calibrate(
@@ -84,7 +84,7 @@ class Training:
             arrays = [as_numpy(each) for each in batch] if isinstance(batch, (tuple, list)) else []
             if len(arrays) != given + len(self.task.targets):
                 raise OptionError(
-                    f"data to train with must be batches of {given} inputs and {len(self.task.targets)} targets",
+                    f"data must be batches of {given} inputs and {len(self.task.targets)} targets",
                     f"one has {len(arrays) or 1} arrays",
                     "pass [(x, y), …]",
                 )
