@@ -56,11 +56,13 @@ class Training:
         self.inputs = arguments[len(slots) : len(code.function.arguments)]
         self.cotangents = arguments[len(code.function.arguments) :]
         wires = self.code.dependents(self.cotangents)
-        self.code.defer(wires)
+        # A gradient frees the values of its layer, so the last layer is the first.
+        values, gradients = self.code.results[:outputs], self.code.results[outputs:]
+        self.code.schedule([*values, *reversed(gradients)])
         names = (slot.name for slot in slots if slot.name in trained)
-        results = zip(names, self.code.results[outputs:], strict=True)
-        gradients = {wire: name for name, result in results for wire in self.code.added_to(result)}
-        self.backward = Backward(wires, {}, gradients, self.code.mask_by_outputs())
+        pairs = zip(names, gradients, strict=True)
+        named_wires = {wire: name for name, result in pairs for wire in self.code.added_to(result)}
+        self.backward = Backward(wires, {}, named_wires, self.code.mask_by_outputs())
 
     def calibrated(self, data: Iterable[Any], observer: Extrema) -> Mapping[int, tuple[float, float]]:
         """Return the extrema of values over batches of inputs and targets; keep magnitudes of cotangents."""
