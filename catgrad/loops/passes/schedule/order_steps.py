@@ -1,7 +1,7 @@
 """List scheduling: a topological order in which steps that free as much memory as they take run early.
 
-Steps that read nothing, such as those that fill margins, run before the first that needs them. All others keep
-their order.
+Steps that read nothing, such as those that fill margins, run before the first that needs them. All others
+keep their order.
 """
 
 from __future__ import annotations
