@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ Greatest = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """The observer of cotangents: the greatest absolute value at each index of each axis, over all batches."""
+    """The observer of cotangents: the greatest absolute value at each index of each axis."""
 
     def of(self, array: Array) -> Greatest:
         """Return those of one batch; axes without a channel have one number."""

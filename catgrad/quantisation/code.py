@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from catgrad.functors.expand import Expand
@@ -74,9 +74,20 @@ class Code:
                 found.update(outputs)
         return found
 
-    def defer(self, wires: Set[int]) -> None:
-        """Move operations on these values behind all others."""
-        self._set(sorted(self.body, key=lambda apply: not wires.isdisjoint(apply.outputs)))
+    def schedule(self, results: Iterable[int]) -> None:
+        """Order operations by the results that need them: first those of the first, in the order that is."""
+        makers = {wire: place for place, apply in enumerate(self.body) for wire in apply.outputs}
+        done, order = set[int](), list[Apply]()
+        for result in results:
+            needed, stack = set[int](), [result]
+            while stack:
+                place = makers.get(stack.pop())
+                if place is not None and place not in done | needed:
+                    needed.add(place)
+                    stack += self.body[place].inputs
+            order += (self.body[place] for place in sorted(needed))
+            done |= needed
+        self._set(order)
 
     def added_to(self, result: int) -> set[int]:
         """Return the values of which a result is the sum, by moves of elements."""

@@ -28,6 +28,7 @@ from catgrad.quantisation.backward import Backward
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
+from catgrad.quantisation.totals import fenced
 from catgrad.quantisation.values import (
     Eight,
     Known,
@@ -62,6 +63,7 @@ class Quantiser:
         self.names = Counter(taken)
         self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
         self._rounded: dict[Any, Eight] = {}
+        self._padded: dict[Any, Any] = {}
 
     def run(self, arguments: Sequence[Value]) -> list[int]:
         """Compute the image of each operation in turn; return the values of the results."""
@@ -103,7 +105,7 @@ class Quantiser:
         return [Plain(y, trains) for y in op.apply(*map(self.real, wires))]
 
     def _table(self, op: Op, wires: Sequence[int], types: Sequence[NdArrayType], is_mask: bool) -> Map | None:
-        """Compute a function of each element of one int8 array at all levels; a mask, with a bound's level."""
+        """Compute a function of each element of one int8 array at all levels; a mask, at a bound's level."""
         if not op.elementwise or len(types) != 1:
             return None
         if not all(map(self._is_level_or_number, wires)):
@@ -164,6 +166,20 @@ class Quantiser:
             return value
         key = wire if divisor is None else (wire, divisor.tobytes())
         return self._once(key, lambda: self.rounded(wire, self._affine(wire, divisor), divisor))
+
+    def padded(self, wire: int, padding: Sequence[int]) -> Any:
+        """Return an image with its zero point on both sides of each spatial axis, which is computed once.
+
+        If there is a reverse, all later readers read the padded one, so that no other is kept for it.
+        """
+        image, key = self.eight(wire), (wire, tuple(padding))
+        if key not in self._padded:
+            margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
+            self._padded[key] = fenced(image.q, margins, image.affine.zero)
+            if self.backward.wires and any(padding):
+                inner = ops.slice(self._padded[key], (0, 0, *padding), image.q.shape)
+                self.values[wire] = replace(image, q=inner)
+        return self._padded[key]
 
     def _once(self, key: Any, make: Callable[[], Eight]) -> Eight:
         if key not in self._rounded:

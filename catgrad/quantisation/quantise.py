@@ -88,7 +88,11 @@ def quantise(
     slots = (*opened.numbers, *opened.buffers, *opened.parameters)
     term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
     code = Code(lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))]))
-    function, named, kept = code.function, _named(arrays, slots), _kept(opened.parameters, keep or train)
+    function, named, kept = (
+        code.function,
+        _named(arrays, slots),
+        _kept(opened.parameters, keep or train, bool(train)),
+    )
     observing = observer or Extrema()
     if train:
         training = Training(task, code, slots, named, kept)
@@ -145,14 +149,14 @@ def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
     return {s.name: as_numpy(named[s.name]).astype(s.type.dtype.numpy).reshape(s.type.shape) for s in slots}
 
 
-def _kept(parameters: Sequence[Slot], keep: Sequence[str]) -> set[str]:
+def _kept(parameters: Sequence[Slot], keep: Sequence[str], trains: bool) -> set[str]:
     """Return the names of parameters that begin with one in `keep`. Raises: OptionError."""
     names = {p.name for p in parameters}
     found = {k: {n for n in names if n == k or n.startswith(f"{k}.")} for k in keep}
     for prefix, those in found.items():
         if not those:
             raise OptionError(
-                "what is kept must be a parameter, or a layer that has some",
+                f"what {'trains' if trains else 'is kept'} must be a parameter, or a layer that has some",
                 f"{prefix!r} is none of {', '.join(sorted(names)) or 'no parameters'}",
                 "choose dotted names of the model",
             )

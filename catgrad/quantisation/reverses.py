@@ -23,7 +23,7 @@ from catgrad.ops.window import Fold
 from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS
 from catgrad.quantisation.backward import divisor
-from catgrad.quantisation.totals import centred, fenced, scaled
+from catgrad.quantisation.totals import centred, scaled
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -64,8 +64,7 @@ def conv_weight(q: Quantiser, op: ConvWeight, x: int, dy: int) -> Sums | None:
     if cotangent.divisor is not None and cotangent.divisor.size != shape[1]:
         cotangent = q.eight(dy)
     # The padded image is that of the convolution, and the sums of cotangents are those of a bias.
-    margins = [(0, 0), (0, 0), *((p, p) for p in op.padding)]
-    padded, dy_q = fenced(image.q, margins, image.affine.zero), ops.cast(cotangent.q, dtype)
+    padded, dy_q = q.padded(x, op.padding), ops.cast(cotangent.q, dtype)
     whole = replace(op, padding=(0,) * len(op.padding))
     total = whole.body(ops.cast(padded, dtype), dy_q)
     if image.affine.zero:
@@ -129,7 +128,8 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     if not isinstance(sums, Sums) or sums.is_bounded or len(sums.summands) != 1:
         return None
     [summand] = sums.summands
-    if any(n > 1 and m == 1 for n, m in zip(summand.factor.shape, value.array.shape, strict=True)):
+    differs = any(n > 1 and m == 1 for n, m in zip(summand.factor.shape, value.array.shape, strict=True))
+    if differs or not np.all(summand.factor):
         return None
     bound = int(
         2 ** np.floor(np.log2(min(float(summand.bound.max()), 2**31 - 1 - float(summand.bound.max()))))

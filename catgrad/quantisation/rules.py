@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from catgrad.dims import product
 from catgrad.ops.activations import Relu
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.bounds import Clamp
-from catgrad.ops.contract import Contract
 from catgrad.ops.compare import Select
+from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.extrema import ArgMax, ArgMin, Extremum, Max, Min
 from catgrad.ops.gather import Gather
@@ -57,7 +57,8 @@ def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
     """Σ x · w is a sum of products in int32, with a scale for each index of w that is not summed."""
     if isinstance(q.values[x], (Known, Trained)):
         op, x, y = Contract(op.right, op.left, op.out), y, x
-    if not q.can_round(x) or not isinstance(q.values[y], (Known, Trained, Eight, Map, Sums)):
+    is_float = isinstance(q.values[y], Plain) and q.backward.wires.isdisjoint((x, y))
+    if not (q.can_round(x) and q.can_round(y)) or is_float:
         return None
     sizes = dict(zip(op.left, q.function.types[x].shape, strict=True))
     count = product(tuple(sizes[label] for label in op.left if label not in op.out))
@@ -96,8 +97,7 @@ def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
         return None
     image = q.eight(x)
     whole = replace(op, padding=(0,) * len(op.padding))
-    margins = [(0, 0), (0, 0), *((p, p) for p in op.padding)]
-    padded = fenced(image.q, margins, image.affine.zero)
+    padded = q.padded(x, op.padding)
     total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(weights.q, Dtype.int32))
     place = Place(axes, (0,), (0, *range(2, rank)))
     return weighed(total, place.of(weights.scales), image.affine, weights, place, q.layer(w), count)

@@ -26,7 +26,7 @@ from catgrad.learn.functions import Opened, opened_term
 from catgrad.learn.task import Task
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.ops.quantised import MOST
-from catgrad.programs.program import evaluate, lower
+from catgrad.programs.program import evaluate
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.backward import Backward, Magnitudes
 from catgrad.quantisation.calibrate import Extrema, calibrate
@@ -56,14 +56,16 @@ class Training:
         self.inputs = arguments[len(slots) : len(code.function.arguments)]
         self.cotangents = arguments[len(code.function.arguments) :]
         wires = self.code.dependents(self.cotangents)
-        self.code.defer(wires)
+        # A gradient frees the values of its layer, so the last layer is the first.
+        values, gradients = self.code.results[:outputs], self.code.results[outputs:]
+        self.code.schedule([*values, *reversed(gradients)])
         names = (slot.name for slot in slots if slot.name in trained)
-        results = zip(names, self.code.results[outputs:], strict=True)
-        gradients = {wire: name for name, result in results for wire in self.code.added_to(result)}
-        self.backward = Backward(wires, {}, gradients, self.code.mask_by_outputs())
+        pairs = zip(names, gradients, strict=True)
+        named_wires = {wire: name for name, result in pairs for wire in self.code.added_to(result)}
+        self.backward = Backward(wires, {}, named_wires, self.code.mask_by_outputs())
 
     def calibrated(self, data: Iterable[Any], observer: Extrema) -> Mapping[int, tuple[float, float]]:
-        """Return the extrema of values over batches of inputs and targets, and keep magnitudes of cotangents."""
+        """Return the extrema of values over batches of inputs and targets; keep magnitudes of cotangents."""
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
         found = calibrate(
@@ -84,7 +86,7 @@ class Training:
             arrays = [as_numpy(each) for each in batch] if isinstance(batch, (tuple, list)) else []
             if len(arrays) != given + len(self.task.targets):
                 raise OptionError(
-                    f"data to train with must be batches of {given} inputs and {len(self.task.targets)} targets",
+                    f"data must be batches of {given} inputs and {len(self.task.targets)} targets",
                     f"one has {len(arrays) or 1} arrays",
                     "pass [(x, y), …]",
                 )

@@ -85,7 +85,8 @@ class Sums:
     """The numbers clamp(Σ summands + offset, low, high), which are rounded to int8 when they are read.
 
     Affine functions of each channel, such as batch norm in evaluation, change factors and offset only.
-    `layer` is the dotted name of the layer whose weights are summed. Where a `mask` is false, the number is 0.
+    `layer` is the dotted name of the layer whose weights are summed. Where a `mask` is false, the number
+    is 0.
     """
 
     summands: tuple[Summand, ...]
