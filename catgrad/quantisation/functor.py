@@ -167,16 +167,16 @@ class Quantiser:
         key = wire if divisor is None else (wire, divisor.tobytes())
         return self._once(key, lambda: self.rounded(wire, self._affine(wire, divisor), divisor))
 
-    def padded(self, wire: int, padding: Sequence[int]) -> Any:
+    def padded(self, wire: int, padding: Sequence[int], is_kept: bool = False) -> Any:
         """Return an image with its zero point on both sides of each spatial axis, which is computed once.
 
-        If there is a reverse, all later readers read the padded one, so that no other is kept for it.
+        If it `is_kept` for the reverse, all later readers read the padded one, so that no other is.
         """
         image, key = self.eight(wire), (wire, tuple(padding))
         if key not in self._padded:
             margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
             self._padded[key] = fenced(image.q, margins, image.affine.zero)
-            if self.backward.wires and any(padding):
+            if is_kept and any(padding):
                 inner = ops.slice(self._padded[key], (0, 0, *padding), image.q.shape)
                 self.values[wire] = replace(image, q=inner)
         return self._padded[key]

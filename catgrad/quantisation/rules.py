@@ -97,7 +97,7 @@ def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
         return None
     image = q.eight(x)
     whole = replace(op, padding=(0,) * len(op.padding))
-    padded = q.padded(x, op.padding)
+    padded = q.padded(x, op.padding, isinstance(q.values[w], Trained))
     total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(weights.q, Dtype.int32))
     place = Place(axes, (0,), (0, *range(2, rank)))
     return weighed(total, place.of(weights.scales), image.affine, weights, place, q.layer(w), count)
