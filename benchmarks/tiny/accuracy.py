@@ -63,7 +63,9 @@ def measured(net: str, seed: int) -> Row:
     layers = sorted({name.split(".")[0] for name in arrays})
     tuned = {
         "float32": trained(task, arrays, turned, y, TUNING, TUNING_BATCH, seed),
-        "int8": trained(quantise(task, arrays, data, train=layers), {}, turned, y, TUNING, TUNING_BATCH, seed),
+        "int8": trained(
+            quantise(task, arrays, data, train=layers), {}, turned, y, TUNING, TUNING_BATCH, seed
+        ),
     }
     figures = {
         "float32": scored(learner, x, y),

@@ -58,7 +58,7 @@ PARTS: Mapping[str, Part] = {
 MCUNET: Mapping[str, Part] = {**PARTS, "chosen": Part("step", SPARSE.__contains__)}
 NUMBERS = ("float32", "int8")
 FIGURES = {
-    "trained_bytes": "trained", "workspace_bytes": "workspace", "stack_bytes": "stack", "code_bytes": "flash",
+    "trained_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack", "code_bytes": "flash",
     "instructions": "instructions",
 }  # fmt: skip
 """The figures of a function, memory in bytes, with the headings of their columns."""
@@ -166,7 +166,7 @@ def main(only: Only = "", keep: Keep = False) -> None:
             for part in (MCUNET if net == "MCUNet" else PARTS)
         ]
         for number, (net, numbers, part) in enumerate(cases):
-            if is_chosen(f"{net}, {numbers}, {part}", only):
+            if is_chosen(f"{net} {numbers} {part}", only):
                 with CONSOLE.status(f"{net}, {numbers}, {part}"):
                     rows.append(measured(net, part, numbers, Path(scratch) / str(number)))
                 print(rows[-1].what, rows[-1].results[OURS], flush=True)
