@@ -18,6 +18,9 @@ from catgrad.types import Array
 if TYPE_CHECKING:
     from catgrad.quantisation.functor import Quantiser
 
+COTANGENT_GROWTH = 2.0
+"""How many times the greatest cotangent of the calibration may be exceeded before others are clamped."""
+
 Greatest = tuple[Array, ...]
 
 
@@ -58,7 +61,7 @@ class Backward:
             axis = int(np.argmax(divisor.shape))
             product = greatest[axis] * divisor.reshape(-1) if greatest else most * divisor
             most = float(np.max(product, initial=0))
-        return Affine(rounded(most / MOST), 0)
+        return Affine(rounded(COTANGENT_GROWTH * most / MOST), 0)
 
     def wanted(self, q: Quantiser, wire: int) -> Array | None:
         """Return the scales of the weights that the first reader sums products of a cotangent with."""

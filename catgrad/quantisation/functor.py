@@ -46,6 +46,9 @@ from catgrad.terms.state import Buffer
 from catgrad.terms.structural import Barrier, Constant, Label
 from catgrad.types import Array, Dtype, NdArrayType
 
+WEIGHT_GROWTH = 1.5
+"""How many times the greatest weight of a channel may grow in training before it is clamped."""
+
 
 class Quantiser:
     """The image of one function: a value for each of its values, computed while a term is built."""

@@ -101,7 +101,7 @@ def test_a_gradient_in_integers_points_where_that_in_floats_does(name):
         length = np.linalg.norm(wanted[parameter])
         cosine = np.vdot(gradient, wanted[parameter]) / np.linalg.norm(gradient) / length
         # The first layers of random networks have the masks of values that are near 0.
-        assert cosine > 0.97, parameter
+        assert cosine > 0.95, parameter
         assert abs(np.linalg.norm(gradient) / length - 1) < 0.15, parameter
 
 
