@@ -58,8 +58,8 @@ PARTS: Mapping[str, Part] = {
 MCUNET: Mapping[str, Part] = {**PARTS, "chosen": Part("step", SPARSE.__contains__)}
 NUMBERS = ("float32", "int8")
 FIGURES = {
-    "trained_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack", "code_bytes": "flash",
-    "instructions": "instructions",
+    "trained_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack",
+    "code_bytes": "flash", "instructions": "instructions",
 }  # fmt: skip
 """The figures of a function, memory in bytes, with the headings of their columns."""
 TYPES = {"int8": "int8_t", "float32": "float", "int64": "int64_t"}

@@ -57,7 +57,7 @@ def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
 
 @stage.register
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
-    """Concatenation: one part after the other, but numbers last, so that margins join the nest of the rest."""
+    """Concatenation: one part after the other, numbers last, so that margins join the nest of the rest."""
     value = apply.outputs[0]
     if stages.machine.gpu.gathers:
         element_by_element(stages, value)
@@ -75,13 +75,13 @@ def _parts(stages: Stages, apply: Apply, starts: Sequence[Size] = ()) -> Iterato
     assert isinstance(op, Concat)
     for part, size in zip(apply.inputs, op.sizes, strict=True):
         at: list[Size] = list(starts or [0] * stages.types[part].rank)
-        at[op.axis] = at[op.axis] + before  # type: ignore[operator]
+        at[op.axis] = at[op.axis] + before
         inner = stages.choice.producer.get(part)
         if inner is not None and isinstance(inner.op, Concat) and part not in stages.elements.sources:
             yield from _parts(stages, inner, at)
         else:
             yield part, at
-        before = before + size  # type: ignore[operator,assignment]
+        before = before + size  # type: ignore[assignment]
 
 
 def _part(stages: Stages, value: int, array: Buffer, starts: Sequence[Size]) -> list[Item]:

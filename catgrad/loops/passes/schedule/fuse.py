@@ -321,8 +321,8 @@ class _Block:
     ) -> _Part | None:
         """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit.
 
-        Short nests on which the loop depends move to before the nest that is found. The loop joins one of them
-        if there is no other.
+        Short nests on which the loop depends move to before the nest that is found. The loop joins one of
+        them if there is no other.
         """
         joiner = _Joiner(item)
         mine, between, short = joiner.accesses, list[_Part](), list[tuple[_Part, list[_Part]]]()
