@@ -14,11 +14,11 @@ from catgrad.learn.entries import program
 from catgrad.learn.recompute import in_parts, segmented
 from catgrad.learn.task import Task
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.memory_plan import planned
+from catgrad.loops.memory_plan import planned_for
 from catgrad.programs.ports import Kind
 from catgrad.types import symbols
 
-from .machine import MACHINE
+from .machine import machine_of
 
 SEGMENTS = (2, 4, 8, 16)
 """Numbers of segments that are tried."""
@@ -69,8 +69,9 @@ def fitted(backend: Backend, task: Any) -> Any:
 def step_bytes(backend: Backend, task: Task) -> int:
     """Count the bytes of the workspace of a training step, with one thread."""
     function = backend.optimised(program(task, backend.has, (Kind.STEP,))).kinds[Kind.STEP]
-    lowered = compile_kernels(function, MACHINE, function.renewed())
-    return numbers((planned(lowered, MACHINE.aligned_bytes, MACHINE.packing).total,))[0]
+    machine = machine_of(backend.options)
+    lowered = compile_kernels(function, machine, function.renewed())
+    return numbers((planned_for(lowered, machine).total,))[0]
 
 
 def _symbol(task: Task, batch: int) -> str:

@@ -17,7 +17,7 @@ from catgrad.types import Array
 
 from .layouts import Layout, Place
 
-MAX_SOURCE_BYTES = 2**20
+MAX_SOURCE_BYTES = 2**21
 """Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""
 
 INFERENCE_TABLES = ("buffers", "parameters")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from catgrad.dims import Size
 from catgrad.dims import product as size_of
 from catgrad.loops.ir.nest import MatMul
 from catgrad.loops.machine import Machine, Vectors
-from catgrad.loops.passes import KERNEL_PASSES, PASSES
+from catgrad.loops.passes import KERNEL_PASSES, PASSES, STRIP_MINE
+from catgrad.loops.passes.schedule.strip_mine import strip_miner
+from catgrad.loops.passes.schedule.unroll import unroll
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
@@ -63,6 +66,36 @@ MACHINE = Machine(
     passes_rows=True,
     packing=PACKING.bytes,
 )
+
+SMALL_STRIPS = strip_miner(most=2**13, unit=4, few=16, many=2**16, columns_first=True)
+"""Strips of memory that has no caches."""
+
+
+def in_tiles(product: MatMul) -> int:
+    """Bound the size of the lines of floats that are copied from nested axes: 4 rows and 28 columns."""
+    is_nested = any(len(group) > 1 for group in (product.rows, product.columns, product.depth))
+    depth, itemsize = size_of(tuple(v.extent for v in product.depth)), product.left.dtype.itemsize
+    most = min(depth, PACKING.rows) if isinstance(depth, int) else PACKING.rows
+    return PACKING.panel * most * itemsize if is_nested and itemsize > 1 else 0
+
+
+MICROCONTROLLER = Machine(
+    tuple(SMALL_STRIPS if each is STRIP_MINE else each for each in PASSES),
+    (unroll, BIND),
+    vectors=Vectors(lanes=16),
+    multiplies_matrices=True,
+    multiplies_bytes=True,
+    passes_rows=True,
+    packing=in_tiles,
+    overlaps_scratch=True,
+    local_bytes=2**9,
+)
+"""A processor without vectors, threads and caches: products read their operands in place."""
+
+
+def machine_of(options: Any) -> Machine:
+    """Return the machine that options of the target ask for."""
+    return MICROCONTROLLER if options.microcontroller else MACHINE
 
 
 def companion(dtype: Dtype, is_sum: bool) -> str:

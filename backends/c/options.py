@@ -21,7 +21,8 @@ class Options:
     it fits. For this the size of a symbolic `batch` must be known; 0 leaves either open. With `mpi` there is
     also a program that trains by processes that share the rows of each batch. With `single_file` the library
     has its runtime in its own source, rather than in a header beside it. `bindings` are the languages that
-    call the library, as a tuple or with commas: fortran, rust, go, julia, swift, csharp, java, python.
+    call the library, as a tuple or with commas: fortran, rust, go, julia, swift, csharp, java, python. With
+    `microcontroller` it is for a processor without vectors, threads and caches, and takes least memory.
 
     Raises: OptionError for another value; UnknownName for a language that there is none of
     """
@@ -33,6 +34,7 @@ class Options:
     mpi: bool = False
     single_file: bool = False
     bindings: tuple[str, ...] = ()
+    microcontroller: bool = False
 
     @property
     def required(self) -> tuple[Kind, ...]:

@@ -16,6 +16,7 @@ from catgrad.types import Dtype
 
 from .functions import CFunction, CFunctions
 from .interface import prefix
+from .machine import machine_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class PreparingFunctions(CFunctions):
     """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
 
     def __init__(self, backend: Backend, program: Program) -> None:
+        self.machine = machine_of(backend.options)
         super().__init__(backend, program)
         self.packed: dict[Matrix, Buffer] = {}
         self.weights: tuple[PackedWeight, ...] = ()
@@ -111,4 +113,6 @@ def prepared_name(name: str) -> str:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target c read."""
-    return PreparingFunctions(backend, program).context() | {"single_file": backend.options.single_file}
+    options = backend.options
+    context = PreparingFunctions(backend, program).context()
+    return context | {"single_file": options.single_file, "scalar": options.microcontroller}

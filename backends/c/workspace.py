@@ -60,7 +60,7 @@ class Workspace:
 def workspace_of(printer: FunctionPrinter) -> Workspace:
     """Describe the workspace of a function that is printed."""
     lowered, plan, texts, spell = printer.lowered, printer.plan, printer.texts, printer.expressions.size
-    of_all, of_threads = _scratch(lowered, plan, texts)
+    of_all, of_threads = (0, 0) if plan.overlaps else _scratch(lowered, plan, texts)
     needs_some = any(map(_has_constant, (plan.size, of_all, of_threads)))
     has_scratch = any(text.scratch for text in texts)
     types = dict.fromkeys(array.type for array in (*lowered.arguments, *lowered.results, *plan.offsets))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jinja2
 import numpy as np
 from catgrad.backends.c import compiler
-from catgrad.backends.c.cross import SIZE, SIZE_FLAGS, said, zig
+from catgrad.backends.c.cross import SIZE, SIZE_FLAGS, Machine, said, zig
 
 from benchmarks.harness import ROOT
 from benchmarks.machine import workspaces
@@ -104,10 +104,14 @@ def missing() -> str | None:
     return zig().missing()
 
 
-def on_board(folder: Path, sources: Sequence[Path | str], *options: str) -> Board:
+def on_board(
+    folder: Path, sources: Sequence[Path | str], *options: str, machine: Machine | None = None
+) -> Board:
     """Build a trainer for a Cortex-M4, and run one step in QEMU, if it is installed. Raises: ToolError."""
+    machine = machine or zig()
     flags = [*SIZE_FLAGS, "-Os", "-I", FOLDER, *options, "-T", FOLDER / "cortex_m4.ld", "-Wl,-e,reset"]
-    said([*zig().command, *flags, *sources, FOLDER / "cortex_m4.c", "-o", "board"], folder)
+    files = [*sources, FOLDER / "cortex_m4.c", *machine.libraries]
+    said([*machine.command, *flags, *files, "-o", "board"], folder)
     text, data, bss, *_ = map(int, said([*SIZE.command(), "board"], folder).splitlines()[1].split()[:3])
     if not QEMU.is_installed():
         return Board(text, data + bss)

@@ -27,4 +27,13 @@ static inline void fill(float *array, size_t count, float bound, uint32_t seed)
     }
 }
 
+/* The same for levels of eight bits. */
+static inline void fill_bytes(int8_t *array, size_t count, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        array[i] = (int8_t)((int)(seed >> 24) - 128);
+    }
+}
+
 #endif

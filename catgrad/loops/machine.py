@@ -181,6 +181,12 @@ class Machine:
     packing: Packing = packs_nothing
     """Scratch memory that products need."""
 
+    overlaps_scratch: bool = False
+    """Scratch memory of a kernel lies where temporary arrays do that are not alive then."""
+
+    local_bytes: int | None = None
+    """Bytes of an array that a kernel may declare itself, where that differs from other machines."""
+
     passes_rows: bool = False
     """Kernels in loops get the addresses of rows."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, Group, If, Lowered, Step, every_step, kernels
-from catgrad.loops.machine import Packing, packs_nothing
+from catgrad.loops.machine import Machine, Packing, packs_nothing
 
 _Sizes = NDArray[np.int64]
 
@@ -24,6 +24,9 @@ ALIGNMENT = 64
 
 Life = tuple[int, int]
 """The first and the last step, or item of a kernel, that touch an array."""
+
+EMPTY: Mapping[Life, Size] = {}
+"""No scratch memory."""
 
 MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
@@ -38,7 +41,8 @@ class Plan:
 
     `scratch` are offsets in memory private to each thread, for kernels that need it, which arrays share by
     their lifetimes in an iteration. What a kernel's matrix products pack goes to `packed`, behind its own
-    arrays; it needs `scratch_sizes` in all.
+    arrays; it needs `scratch_sizes` in all. If it `overlaps`, scratch memory is the beginning of the
+    workspace, where no array lies that is alive then; else it comes on top of it.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
@@ -48,27 +52,41 @@ class Plan:
     scratch: dict[Buffer, Size] = field(default_factory=dict)
     packed: dict[Kernel, Size] = field(default_factory=dict)
     scratch_sizes: dict[Kernel, Size] = field(default_factory=dict)
+    overlaps: bool = False
 
     @property
     def total(self) -> Size:
         """The bytes of the workspace with the scratch memory of one thread."""
         least: Size = 0
-        return reduce(largest, self.scratch_sizes.values(), least) + self.size
+        return self.size + (0 if self.overlaps else reduce(largest, self.scratch_sizes.values(), least))
 
 
-def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -> Plan:
+def planned(
+    lowered: Lowered,
+    unit: int = 8,
+    packing: Packing = packs_nothing,
+    overlaps: bool = False,
+    local: int | None = None,
+) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
 
     Offsets are multiples of `unit` bytes, whatever the symbols are; `packing` counts the bytes of scratch
-    memory that a matrix product needs.
+    memory that a matrix product needs, and kernels declare arrays of at most `local` bytes themselves.
     """
-    plan = Plan()
-    _place_scratch(plan, lowered, unit, packing)
+    plan = Plan(overlaps=overlaps)
+    _place_scratch(plan, lowered, unit, packing, MAX_LOCAL_BYTES if local is None else local)
     alive, steps = _lifetimes(lowered.steps, _is_of_workspace)
-    plan.offsets, plan.size = _first_fit(alive, unit)
+    plan.offsets, plan.size = _first_fit(alive, unit, _scratch(plan, lowered) if overlaps else {})
     plan.alive = _alive_bytes(alive, steps)
     plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
+
+
+def planned_for(lowered: Lowered, machine: Machine) -> Plan:
+    """Plan the memory of a function as its machine asks for."""
+    return planned(
+        lowered, machine.aligned_bytes, machine.packing, machine.overlaps_scratch, machine.local_bytes
+    )
 
 
 class _Placed(NamedTuple):
@@ -131,10 +149,11 @@ def byte_size(array: Buffer) -> Size:
     return array.size * array.type.dtype.itemsize
 
 
-def is_local(array: Buffer) -> bool:
+def is_local(array: Buffer, most: int | None = None) -> bool:
     """Tell whether a kernel declares an array itself."""
     size = byte_size(array)
-    return array.is_of_kernel and isinstance(size, int) and size <= MAX_LOCAL_BYTES
+    most = MAX_LOCAL_BYTES if most is None else most
+    return array.is_of_kernel and isinstance(size, int) and size <= most
 
 
 def rounded(size: Size, unit: int) -> Size:
@@ -162,8 +181,9 @@ def _is_on_grid(kernel: Kernel) -> bool:
     return any(isinstance(item, Loop) and item.axis.is_concurrent for item in kernel.body)
 
 
-def _is_scratch(array: Buffer) -> bool:
-    return array.is_of_kernel and array.space is not Space.SHARED and not is_local(array)
+def _is_scratch(array: Buffer, local: int) -> bool:
+    is_private = array.is_of_kernel and array.space not in (Space.SHARED, Space.REGISTER)
+    return is_private and not is_local(array, local)
 
 
 def _lifetimes(
@@ -218,9 +238,10 @@ def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
     return False
 
 
-def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
+def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing, local: int) -> None:
+    is_scratch = partial(_is_scratch, local=local)
     for kernel in kernels(lowered.steps):
-        alive, _ = _lifetimes(kernel.body, _is_scratch) if not _is_on_grid(kernel) else ({}, 0)
+        alive, _ = _lifetimes(kernel.body, is_scratch) if not _is_on_grid(kernel) else ({}, 0)
         placed = _first_fit(alive, unit)
         plan.scratch |= placed.offsets
         plan.packed[kernel] = placed.size
@@ -228,11 +249,36 @@ def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) ->
         plan.scratch_sizes[kernel] = placed.size + max(products, default=0)
 
 
-def _first_fit(alive: dict[Buffer, Life], unit: int) -> _Placed:
-    """Place arrays, the largest first, each as low as lifetimes allow."""
+def _scratch(plan: Plan, lowered: Lowered) -> dict[Life, Size]:
+    """Return the sizes of scratch memory by the steps that need it."""
+    steps = _numbered(lowered.steps)[0]
+    return {
+        (n, n): plan.scratch_sizes[step]
+        for n, step in steps
+        if isinstance(step, Kernel) and plan.scratch_sizes[step] != 0
+    }
+
+
+def _numbered(steps: Sequence[Step], start: int = 0) -> tuple[list[tuple[int, Step]], int]:
+    """Number the steps from `start` on as lifetimes do; also return the next number."""
+    found, number = list[tuple[int, Step]](), start
+    for step in steps:
+        found.append((number, step))
+        number += 1
+        for part in _parts(step):
+            inside, number = _numbered(part, number)  # type: ignore[arg-type]
+            found += inside
+    return found, number
+
+
+def _first_fit(alive: dict[Buffer, Life], unit: int, scratch: Mapping[Life, Size] = EMPTY) -> _Placed:
+    """Place arrays, the largest first, each as low as lifetimes allow, above scratch memory."""
     sizes = {array: rounded(byte_size(array), unit) for array in alive}
-    basis = tuple(dict.fromkeys(monomial for size in sizes.values() for monomial in coefficients(size)))
+    every = (*sizes.values(), *scratch.values())
+    basis = tuple(dict.fromkeys(monomial for size in every for monomial in coefficients(size)))
     ranges = _Ranges.over(basis)
+    for life, size in scratch.items():
+        ranges.place(rounded(size, unit), life)
     order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
     offsets = {array: ranges.place(sizes[array], alive[array]) for array in order}
     return _Placed(offsets, ranges.size())

@@ -129,6 +129,10 @@ class ConvTranspose(Convolution):
         if self.is_convolution(x, w):
             padding = self.full_padding(w)
             return Conv(self.strides, padding, self.dilations, self.groups)(x, self.flipped(w))
+        return self.scattered(x, w)
+
+    def scattered(self, x: Var, w: Var) -> Var:
+        """Return the sums of windows of products."""
         of_windows, of_weights, of_outputs = self.labels
         windows = Contract(of_outputs, of_weights, of_windows)(self.grouped(x, 1), self.grouped(w, 0))
         padded = self.fold(x, w)(self.joined(windows, 1))

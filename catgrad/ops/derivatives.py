@@ -80,6 +80,52 @@ class VectorJacobian(HigherOrder):
         return [(once, (x, x, x)), (cls(block, (1,)), (x, x, x)), (cls(again, (0, 2)), (x, x, x, x, x))]
 
 
+class DeclaredReverse(HigherOrder):
+    """A block whose reverse derivative is another one, as in `jax.custom_vjp`.
+
+    Values that both blocks compute from the inputs are shared.
+
+    Type:     (X…) -> (Y…), for forward : (X…) -> (Y…) and backward : (X…, Y′…) -> (X′…)
+    Raises:   TypeMismatch if the blocks do not fit
+    Gradient: as declared
+    """
+
+    forward: Block
+    backward: Block
+
+    def __post_init__(self) -> None:
+        x, y = (tuple(filter(is_differentiable, t)) for t in (self.forward.inputs, self.forward.outputs))
+        if (self.backward.inputs, self.backward.outputs) != ((*self.forward.inputs, *y), x):
+            raise TypeMismatch(
+                f"the reverse of a block must map {(*self.forward.inputs, *y)} to {x}",
+                f"it maps {self.backward.inputs} to {self.backward.outputs}",
+                "take the inputs and a cotangent of each output, and return one of each input",
+            )
+
+    def type(self, *types: NdArrayType) -> Types:
+        if types != self.forward.inputs:
+            raise TypeMismatch(
+                f"a block must get {self.forward.inputs}", f"it gets {types}", "check the sizes"
+            )
+        return self.forward.outputs
+
+    def ref(self, *arrays: Array) -> Any:
+        return tuple(self.forward.evaluate(*arrays))
+
+    def body(self, *arguments: Any) -> Any:
+        return list(self.forward.term.apply(*arguments))
+
+    def rev(self, *arguments: Any) -> Any:
+        return list(self.backward.term.apply(*arguments))
+
+    @classmethod
+    def examples(cls) -> Examples:
+        x = NdArrayType((2, 3))
+        forward = Block(build(lambda x, y: x * tanh(y), [x, x]))
+        backward = Block(build(lambda x, y, dz: [dz * tanh(y), dz * x * (1 - tanh(y) * tanh(y))], [x, x, x]))
+        return [(cls(forward, backward), (x, x))]
+
+
 def vjp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return (x, y′) ↦ y′ J(x), the vector-Jacobian product of y = function(x).
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,19 +52,33 @@ class Extrema:
         return low, high
 
 
+class Observer(Protocol):
+    """A summary of the numbers of one value, over all batches."""
+
+    def of(self, array: Array) -> Any:
+        """Return that of one batch."""
+
+    def joined(self, old: Any, new: Any) -> Any:
+        """Return that of several."""
+
+
 def calibrate(
-    function: Function, arrays: Iterable[Array], batches: Iterable[Any], observer: Extrema
-) -> Mapping[int, tuple[float, float]]:
-    """Return the extrema of each floating-point value, where `arrays` are the tables of the function.
+    function: Function,
+    arrays: Iterable[Array],
+    batches: Iterable[Any],
+    observer: Callable[[int], Observer],
+) -> Mapping[int, Any]:
+    """Return what observers find of each floating-point value, where `arrays` are the tables of the function.
 
     Raises: OptionError if there are no batches; ShapeError, DtypeError if one does not fit the model
     """
-    tables, found = list(arrays), dict[int, tuple[float, float]]()
+    tables, found = list(arrays), dict[int, Any]()
 
     def observe(value: int, array: Array) -> None:
         if function.types[value].dtype.is_floating:
-            new = observer.of(np.asarray(array, np.float32))
-            found[value] = observer.joined(found[value], new) if value in found else new
+            each = observer(value)
+            new = each.of(np.asarray(array, np.float32))
+            found[value] = each.joined(found[value], new) if value in found else new
 
     for batch in batches:
         inputs = batch if isinstance(batch, (tuple, list)) else (batch,)

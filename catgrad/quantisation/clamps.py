@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
 from catgrad.ops.bounds import Clamp
@@ -33,11 +33,11 @@ def _clamp(apply: Apply, makers: dict[int, Apply], root: Root) -> Apply | None:
     if not isinstance(apply.op, Select):
         return None
     condition, bound, x = map(root, apply.inputs)
-    compare, limit = makers.get(condition), _number(bound, makers, root)
+    compare, limit = makers.get(condition), number(bound, makers, root)
     if compare is None or limit is None or not isinstance(compare.op, (*LOWER, *UPPER)):
         return None
     left, right = map(root, compare.inputs)
-    if _number(right, makers, root) != limit:
+    if number(right, makers, root) != limit:
         return None
     # The other bound may be applied to what is within the first.
     inner = makers.get(x)
@@ -53,10 +53,10 @@ def _clamp(apply: Apply, makers: dict[int, Apply], root: Root) -> Apply | None:
     return Apply(Clamp(low, high), (left,), apply.outputs)
 
 
-def _number(wire: int, makers: dict[int, Apply], root: Root) -> float | None:
+def number(wire: int, makers: Mapping[int, Apply], root: Root) -> float | None:
     """Return the floating-point number that fills an array, if one does."""
     apply = makers.get(wire)
     if apply is not None and isinstance(apply.op, Broadcast):
-        return _number(root(apply.inputs[0]), makers, root)
+        return number(root(apply.inputs[0]), makers, root)
     value = apply.op.value if apply is not None and isinstance(apply.op, Constant) else None
     return value if isinstance(value, float) and isfinite(value) else None

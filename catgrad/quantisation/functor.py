@@ -11,7 +11,8 @@ Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,61 +20,70 @@ import numpy as np
 from catgrad import ops
 from catgrad.dims import numbers
 from catgrad.initialisers import Stored
-from catgrad.ops.quantised import LEAST, narrowed
+from catgrad.ops.quantised import LEAST, MOST, narrowed
 from catgrad.ops.reduce import Broadcast
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS, Affine, affine_of, fixed_point, symmetric
-from catgrad.quantisation.clamps import with_clamps
+from catgrad.quantisation.backward import Backward
+from catgrad.quantisation.code import Code
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
-from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Value, levels
+from catgrad.quantisation.totals import fenced
+from catgrad.quantisation.values import (
+    Eight,
+    Known,
+    Map,
+    Plain,
+    Summand,
+    Sums,
+    Trained,
+    Value,
+    Weights,
+    levels,
+)
 from catgrad.terms.op import Op
 from catgrad.terms.state import Buffer
-from catgrad.terms.structural import Barrier, Constant, Copy, Discard, Label
+from catgrad.terms.structural import Barrier, Constant, Label
 from catgrad.types import Array, Dtype, NdArrayType
+
+WEIGHT_GROWTH = 1.5
+"""How many times the greatest weight of a channel may grow in training before it is clamped."""
 
 
 class Quantiser:
     """The image of one function: a value for each of its values, computed while a term is built."""
 
     def __init__(
-        self, function: Function, extrema: Mapping[int, tuple[float, float]], taken: Sequence[str]
+        self,
+        code: Code,
+        extrema: Mapping[int, tuple[float, float]],
+        taken: Sequence[str],
+        backward: Backward | None = None,
     ) -> None:
-        self.function, self.extrema = function, extrema
+        self.code, self.function, self.extrema = code, code.function, extrema
+        self.backward = backward or Backward()
         self.values: dict[int, Value] = {}
-        self.names, self.labels = Counter(taken), dict[int, str]()
-        self._weights: dict[Any, tuple[Any, Array, Array]] = {}
-        self._rounded: dict[int, Eight] = {}
-        self._root: dict[int, int] = {}
-        for op, inputs, outputs in function.body:
-            if isinstance(op, (Copy, Label)):
-                self._root |= dict.fromkeys(outputs, self.root(inputs[0]))
-                if isinstance(op, Label) and not op.is_relative:
-                    self.labels.setdefault(self.root(inputs[0]), op.name)
-        structural = (Copy, Label, Discard)
-        body = [apply for apply in function.body if not isinstance(apply.op, structural)]
-        self.body = with_clamps(body, function.results, self.root)
-        read = (wire for apply in self.body for wire in apply.inputs)
-        self.readers = Counter(map(self.root, (*read, *function.results)))
-
-    def root(self, value: int) -> int:
-        """Return the value that this one is a copy of."""
-        return self._root.get(value, value)
+        self.names = Counter(taken)
+        self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
+        self._rounded: dict[Any, Eight] = {}
+        self._padded: dict[Any, Any] = {}
 
     def run(self, arguments: Sequence[Value]) -> list[int]:
         """Compute the image of each operation in turn; return the values of the results."""
         self.values |= zip(self.function.arguments, arguments, strict=True)
-        for apply in self.body:
-            self._apply(apply._replace(inputs=tuple(map(self.root, apply.inputs))))
-        return [self.root(value) for value in self.function.results]
+        for apply in self.code.body:
+            self._apply(apply)
+        return self.code.results
 
     def _apply(self, apply: Apply) -> None:
         images = self._images(apply)
         for wire, value in zip(apply.outputs, images, strict=True):
             self.values[wire] = value
+            if isinstance(value, Sums) and (wire in self.backward.gradients or not value.is_finite):
+                self.values[wire] = Plain(self.wide(wire, self.backward.gradients.get(wire, "sum")))
             # A value that is read repeatedly is rounded once.
-            if isinstance(value, Sums) and self.readers[wire] != 1:
-                self.values[wire] = self.eight(wire)
+            elif isinstance(value, Sums) and self.code.reads(wire) != 1:
+                self.values[wire] = self.folded(wire)
 
     def _images(self, apply: Apply) -> Sequence[Value]:
         op, wires, outputs = apply
@@ -87,7 +97,7 @@ class Quantiser:
         if not any(isinstance(value, Plain) and value.trains for value in inputs):
             rule = RULES.get(type(op), moved if op.rearranges else None)
             found = rule(self, op, *wires) if rule else None
-            found = found or self._table(op, wires, types)
+            found = found or self._table(op, wires, types, outputs[0] in self.backward.masks)
             if found is not None:
                 return found if isinstance(found, list) else [found]
         return self._float(op, wires)
@@ -97,8 +107,8 @@ class Quantiser:
         trains = any(isinstance(value, Plain) and value.trains for value in map(self.values.get, wires))
         return [Plain(y, trains) for y in op.apply(*map(self.real, wires))]
 
-    def _table(self, op: Op, wires: Sequence[int], types: Sequence[NdArrayType]) -> Map | None:
-        """Compute a function of each element of one int8 array at all levels."""
+    def _table(self, op: Op, wires: Sequence[int], types: Sequence[NdArrayType], is_mask: bool) -> Map | None:
+        """Compute a function of each element of one int8 array at all levels; a mask, at a bound's level."""
         if not op.elementwise or len(types) != 1:
             return None
         if not all(map(self._is_level_or_number, wires)):
@@ -106,10 +116,13 @@ class Quantiser:
         maps = {w: self._map(w) for w in wires if not isinstance(self.values[w], Known)}
         if len({id(each.source.q) for each in maps.values()}) != 1:
             return None
-        columns = (maps[w].values if w in maps else _number(self.values[w]) for w in wires)
+        source = next(iter(maps.values())).source
+        numbers_of = [maps[w].values if w in maps else _number(self.values[w]) for w in wires]
+        if is_mask:
+            numbers_of[1] = source.affine.dequantise(source.affine.quantise(numbers_of[1])).astype(np.float32)
         with np.errstate(all="ignore"):
-            values = np.asarray(op.compute(*columns), types[0].dtype.numpy)
-        return Map(next(iter(maps.values())).source, np.broadcast_to(values, (LEVELS,)))
+            values = np.asarray(op.compute(*numbers_of), types[0].dtype.numpy)
+        return Map(source, np.broadcast_to(values, (LEVELS,)))
 
     def _is_level_or_number(self, wire: int) -> bool:
         value = self.values[wire]
@@ -126,7 +139,7 @@ class Quantiser:
     def layer(self, wire: int) -> str:
         """Return the dotted name of the layer that known numbers are of."""
         value = self.values[wire]
-        return value.layer if isinstance(value, Known) else ""
+        return value.layer if isinstance(value, (Known, Trained)) else ""
 
     def is_integral(self, wire: int) -> bool:
         """Tell whether a value is, or will be, an int8 array."""
@@ -138,37 +151,77 @@ class Quantiser:
         return self.function.types[wire].dtype is Dtype.float32
 
     def eight(self, wire: int) -> Eight:
-        """Return a value as an int8 array, which is computed once."""
-        value = self.values[wire]
-        if isinstance(value, Eight):
-            return value
-        if wire not in self._rounded:
-            made = self.rounded(wire, affine_of(*self.extrema[wire]))
-            name = self.labels.get(wire, ".levels")
-            self._rounded[wire] = Eight(Label(name)(made.q), made.affine)
-        return self._rounded[wire]
+        """Return a value as an int8 array of one scale, which is computed once."""
+        made = self.folded(wire)
+        if made.divisor is None:
+            return made
+        return self._once(wire, lambda: self._requantised(self.sums(wire), wire, self._affine(wire)))
 
-    def rounded(self, wire: int, affine: Affine) -> Eight:
+    def folded(self, wire: int) -> Eight:
+        """Return a value as an int8 array of the scales that its first reader wants, computed once."""
+        value = self.values[wire]
+        return value if isinstance(value, Eight) else self.divided(wire, self.backward.wanted(self, wire))
+
+    def divided(self, wire: int, divisor: Array | None) -> Eight:
+        """Return a value as an int8 array that stands for s · q / d, which is computed once."""
+        value = self.values[wire]
+        if isinstance(value, Eight) and _equal(value.divisor, divisor):
+            return value
+        key = wire if divisor is None else (wire, divisor.tobytes())
+        return self._once(key, lambda: self.rounded(wire, self._affine(wire, divisor), divisor))
+
+    def padded(self, wire: int, padding: Sequence[int], is_kept: bool = False) -> Any:
+        """Return an image with its zero point on both sides of each spatial axis, which is computed once.
+
+        If it `is_kept` for the reverse, all later readers read the padded one, so that no other is.
+        """
+        image, key = self.eight(wire), (wire, tuple(padding))
+        if key not in self._padded:
+            margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
+            self._padded[key] = fenced(image.q, margins, image.affine.zero)
+            if is_kept and any(padding):
+                inner = ops.slice(self._padded[key], (0, 0, *padding), image.q.shape)
+                self.values[wire] = replace(image, q=inner)
+        return self._padded[key]
+
+    def _once(self, key: Any, make: Callable[[], Eight]) -> Eight:
+        if key not in self._rounded:
+            made, wire = make(), key if isinstance(key, int) else key[0]
+            self._rounded[key] = replace(made, q=Label(self.code.labels.get(wire, ".levels"))(made.q))
+        return self._rounded[key]
+
+    def _affine(self, wire: int, divisor: Array | None = None) -> Affine:
+        """Return the map of a value, which is symmetric for a cotangent."""
+        if wire in self.backward.wires:
+            return self.backward.affine(wire, divisor)
+        return affine_of(*self.extrema[wire])
+
+    def rounded(self, wire: int, affine: Affine, divisor: Array | None = None) -> Eight:
         """Return a value as an int8 array of this scale and zero point."""
         value, shape = self.values[wire], self.function.types[wire].shape
         if isinstance(value, Eight):
-            return value if value.affine == affine else self._requantised(self.sums(wire), shape, affine)
-        if isinstance(value, Sums):
-            return self._requantised(value, shape, affine)
+            same = value.affine == affine and _equal(value.divisor, divisor)
+            return value if same else self._requantised(self._summed(value), wire, affine, divisor)
+        if isinstance(value, Sums) and (divisor is None or not value.is_clamped):
+            return self._requantised(value, wire, affine, divisor)
+        if divisor is not None:
+            even = self.rounded(wire, self._affine(wire))
+            return self._requantised(self._summed(even), wire, affine, divisor)
         if isinstance(value, Map):
             return Eight(self._looked_up(value, affine.quantise(value.values)), affine)
         if isinstance(value, Known):
             return Eight(self.spread(affine.quantise(value.array), shape, value.name or "constant"), affine)
-        return Eight(ops.quantise(value.var, affine.scale, affine.zero), affine)
+        return Eight(ops.quantise(self.real(wire), affine.scale, affine.zero), affine)
 
     def _looked_up(self, value: Map, table: Array) -> Any:
         """Read the results at all levels by the level of each element."""
         return ops.take(self.stored("table", table), ops.cast(value.source.q, Dtype.int32) - LEAST)
 
-    def _requantised(self, sums: Sums, shape: Any, affine: Affine) -> Eight:
+    def _requantised(self, sums: Sums, wire: int, affine: Affine, divisor: Array | None = None) -> Eight:
         """Round sums: (Σ t · m + b) / 2ˢ, where b has all zero points, offsets and the half of rounding."""
-        factors = [summand.factor / affine.scale for summand in sums.summands]
-        offset = sums.offset / affine.scale + affine.zero
+        shape, unit = self.function.types[wire].shape, affine.scale / (1.0 if divisor is None else divisor)
+        factors = [summand.factor / unit for summand in sums.summands]
+        offset = sums.offset / unit + affine.zero
         bounds = (abs(f) * (s.bound + abs(s.centre)) for f, s in zip(factors, sums.summands, strict=True))
         multipliers, shift = fixed_point(factors, sum(bounds, abs(offset) + 1))
         bias = np.rint(offset * 2.0**shift).astype(np.int64) + (1 << (shift - 1))
@@ -181,17 +234,23 @@ class Quantiser:
         for product in products:
             scaled = product + scaled
         low, high = affine.quantise(np.array([sums.low, sums.high]))
-        return Eight(ops.cast(narrowed(scaled, shift, int(low), int(high)), Dtype.int8), affine)
+        levels = narrowed(scaled, shift, int(low), int(high))
+        if sums.mask is not None:
+            levels = ops.select(sums.mask, levels, Constant(levels.type, affine.zero)())
+        return Eight(ops.cast(levels, Dtype.int8), affine, divisor)
 
     def sums(self, wire: int) -> Sums:
         """Return a value as a sum, to which affine functions of each channel can be joined."""
         value = self.values[wire]
         if isinstance(value, Sums) and not value.is_bounded:
             return value
-        q, (scale, zero) = (eight := self.eight(wire)).q, eight.affine
-        axes = (1,) * self.function.types[wire].rank
-        numbers_of = (np.full(axes, scale), np.full(axes, zero, np.int64), np.full(axes, -LEAST))
-        return Sums((Summand(ops.cast(q, Dtype.int32), *numbers_of),), np.zeros(axes))
+        return self._summed(self.folded(wire))
+
+    def _summed(self, eight: Eight) -> Sums:
+        axes = (1,) * eight.q.type.rank
+        numbers_of = (eight.scales * np.ones(axes), np.full(axes, eight.affine.zero, np.int64))
+        summand = Summand(ops.cast(eight.q, Dtype.int32), *numbers_of, np.full(axes, -LEAST))
+        return Sums((summand,), np.zeros(axes))
 
     def real(self, wire: int) -> Any:
         """Return a value as the variable that it was before."""
@@ -200,20 +259,48 @@ class Quantiser:
             return value.var
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
+        if isinstance(value, Trained):
+            new = tuple(k for k, size in enumerate(value.array.shape) if size == 1 and shape[k] != 1)
+            kept = (size for k, size in enumerate(value.array.shape) if k not in new)
+            return Broadcast(shape, new)(ops.reshape(value.var, *kept))
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
         eight = self.eight(wire)
         return ops.dequantise(eight.q, *eight.affine)
 
-    def weights(self, wire: int, axes: Sequence[int]) -> tuple[Any, Array, Array] | None:
-        """Return known weights as an int8 variable, its levels, and scales that are equal along `axes`."""
+    def wide(self, wire: int, name: str) -> Any:
+        """Return sums in float32 without rounding them to int8."""
+        value, shape = self.values.get(wire), self.function.types[wire].shape
+        if not isinstance(value, Sums) or value.is_bounded:
+            return self.real(wire)
+        result = self.spread(value.offset.astype(np.float32), shape, f"{name}.offset")
+        for summand in value.summands:
+            total, factor = summand.total, summand.factor.astype(np.float32)
+            if np.any(summand.centre):
+                total = total - self.spread(summand.centre.astype(total.dtype.numpy), shape, f"{name}.centre")
+            result = result + ops.cast(total, Dtype.float32) * self.spread(factor, shape, f"{name}.scale")
+        return result
+
+    def first_weights(self, wire: int) -> Weights | None:
+        """Return the weights of the first product with them."""
+        return next((each for (w, _), each in self._weights.items() if w == wire), None)
+
+    def weights(self, wire: int, axes: Sequence[int]) -> Weights | None:
+        """Return weights as an int8 variable, with scales that are equal along `axes`."""
         value, type = self.values[wire], self.function.types[wire]
-        if not isinstance(value, Known) or type.dtype is not Dtype.float32:
+        if not isinstance(value, (Known, Trained)) or type.dtype is not Dtype.float32:
             return None
         key = (wire, tuple(axes))
         if key not in self._weights:
             levels, scales = symmetric(np.broadcast_to(value.array, numbers(type.shape)), axes)
-            self._weights[key] = self.stored(value.name or "weight", levels), levels, scales
+            if isinstance(value, Known):
+                self._weights[key] = Weights(self.stored(value.name or "weight", levels), scales, levels)
+            else:
+                inverse = self.spread(
+                    (1 / scales).astype(np.float32), type.shape, f"{value.name}.inverse_scale"
+                )
+                nearest = ops.clamp(ops.round(self.real(wire) * inverse), -MOST, MOST)
+                self._weights[key] = Weights(Label(".levels")(ops.cast(nearest, Dtype.int8)), scales)
         return self._weights[key]
 
     def spread(self, array: Array, shape: Any, name: str) -> Any:
@@ -238,3 +325,9 @@ def _number(value: Value) -> Array:
     """Return the one element of known numbers."""
     assert isinstance(value, Known)
     return value.array.reshape(1)
+
+
+def _equal(divisor: Array | None, other: Array | None) -> bool:
+    if divisor is None or other is None:
+        return divisor is other
+    return np.array_equal(divisor, other)

@@ -14,11 +14,14 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, lower
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.calibrate import Extrema, calibrate
+from catgrad.quantisation.code import Code
 from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.training import Training
 from catgrad.quantisation.values import Eight, Known, Plain, Value
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import eliminate_dead_code, selected
 from catgrad.terms.state import Parameter, Slot
+from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy
 
 
@@ -47,6 +50,7 @@ def quantise(
     data: Iterable[Any],
     *,
     keep: Sequence[str] = (),
+    train: Sequence[str] = (),
     inputs: Dtype = Dtype.float32,
     outputs: Dtype = Dtype.float32,
     observer: Extrema | None = None,
@@ -58,6 +62,9 @@ def quantise(
     in float32 and train, and so does all that follows them, without parameters. Floating-point inputs and
     outputs are float32, or int8 of the scales that the result has.
 
+    Layers whose names begin with one of `train` compute in int8 and train in int8: `data` are then batches
+    of inputs and targets, from which `catgrad.quantisation.training` finds the scales of cotangents too.
+
     Raises: OptionError if a name in `keep` is that of no parameter, a dtype is neither, or an array or all
             data are missing; as `evaluate` for data that do not fit
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
@@ -67,24 +74,38 @@ def quantise(
             raise OptionError(
                 "inputs and outputs must be Dtype.float32 or Dtype.int8", f"one is {dtype}", "choose one"
             )
-    if keep and outputs is Dtype.int8:
+    if keep and train:
         raise OptionError(
-            "outputs that train must be float32", "they are int8", "leave out outputs, or keep no layer"
+            "layers must train in float32 or in int8, not both",
+            f"keep is {list(keep)}, and train {list(train)}",
+            "leave out one of them",
+        )
+    if (keep or train) and outputs is Dtype.int8:
+        raise OptionError(
+            "outputs that train must be float32", "they are int8", "leave out outputs, or train no layer"
         )
     opened = opened_term(task.model if task.inference is None else task.inference)
     slots = (*opened.numbers, *opened.buffers, *opened.parameters)
     term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
-    function = lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))])
-    named = _named(arrays, slots)
-    extrema = calibrate(function, [named[s.name] for s in slots], data, observer or Extrema())
-    kept = _kept(opened.parameters, keep)
+    code = Code(lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))]))
+    function, named, kept = (
+        code.function,
+        _named(arrays, slots),
+        _kept(opened.parameters, keep or train, bool(train)),
+    )
+    observing = observer or Extrema()
+    if train:
+        training = Training(task, code, slots, named, kept)
+        model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
+        return _quantised(task, model, given, [None] * len(task.outputs))
+    extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
     first = [
         affine_of(*extrema[w]) if _is_narrow(t, inputs) else None for w, t in _arguments(function, slots)
     ]
     scales: list[Affine | None] = []
 
-    def model(*x: Any) -> list[Any]:
-        quantiser = Quantiser(function, extrema, [s.name for s in slots if s.name in kept])
+    def evaluated(*x: Any) -> list[Any]:
+        quantiser = Quantiser(code, extrema, [s.name for s in slots if s.name in kept])
         given = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, first, strict=True)]
         results = quantiser.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *given])
         eights = [quantiser.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
@@ -92,8 +113,14 @@ def quantise(
         return [quantiser.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
 
     types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, first, strict=True)]
+    return _quantised(task, build(evaluated, types), first, scales)
+
+
+def _quantised(
+    task: Task, model: Term, first: Sequence[Affine | None], scales: Sequence[Affine | None]
+) -> Quantised:
     return Quantised(
-        build(model, types), task.optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
+        model, task.optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
         notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales)),
         input_scales=tuple(first), output_scales=tuple(scales),
     )  # fmt: skip
@@ -122,14 +149,14 @@ def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
     return {s.name: as_numpy(named[s.name]).astype(s.type.dtype.numpy).reshape(s.type.shape) for s in slots}
 
 
-def _kept(parameters: Sequence[Slot], keep: Sequence[str]) -> set[str]:
+def _kept(parameters: Sequence[Slot], keep: Sequence[str], trains: bool) -> set[str]:
     """Return the names of parameters that begin with one in `keep`. Raises: OptionError."""
     names = {p.name for p in parameters}
     found = {k: {n for n in names if n == k or n.startswith(f"{k}.")} for k in keep}
     for prefix, those in found.items():
         if not those:
             raise OptionError(
-                "what is kept must be a parameter, or a layer that has some",
+                f"what {'trains' if trains else 'is kept'} must be a parameter, or a layer that has some",
                 f"{prefix!r} is none of {', '.join(sorted(names)) or 'no parameters'}",
                 "choose dotted names of the model",
             )

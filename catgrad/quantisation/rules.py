@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,19 +17,33 @@ from catgrad.dims import product
 from catgrad.ops.activations import Relu
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.bounds import Clamp
+from catgrad.ops.compare import Select
 from catgrad.ops.contract import Contract
-from catgrad.ops.conv import Conv
+from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.extrema import ArgMax, ArgMin, Extremum, Max, Min
 from catgrad.ops.gather import Gather
 from catgrad.ops.pool import AvgPool, MaxPool
 from catgrad.ops.quantised import LEAST
 from catgrad.ops.reduce import Mean, Sum
 from catgrad.ops.slices import Concat, Pad, Split
-from catgrad.ops.window import Window
+from catgrad.ops.window import Fold, Window
+from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS, Affine, affine_of, rounded
-from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Value
+from catgrad.quantisation.backward import divisor
+from catgrad.quantisation.reverses import (
+    MAX_SUMMED,
+    biased,
+    contract_arrays,
+    conv_transpose,
+    conv_weight,
+    fold,
+    learned,
+    select,
+    sum_cotangents,
+)
+from catgrad.quantisation.totals import Place, centred, fenced, scaled, weighed
+from catgrad.quantisation.values import Eight, Known, Map, Plain, Sums, Trained, Value
 from catgrad.terms.op import Op
-from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
 
 if TYPE_CHECKING:
@@ -38,68 +52,62 @@ if TYPE_CHECKING:
 Image = Value | list[Value] | None
 Rule = Callable[..., Image]
 
-MAX_SUMMED = 2**31 // LEVELS**2
-"""The number of products of two differences of levels whose sum is within int32."""
-
 
 def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
     """Σ x · w is a sum of products in int32, with a scale for each index of w that is not summed."""
-    if isinstance(q.values[x], Known):
+    if isinstance(q.values[x], (Known, Trained)):
         op, x, y = Contract(op.right, op.left, op.out), y, x
-    if not q.can_round(x) or not isinstance(q.values[y], (Known, Eight, Map, Sums)):
+    is_float = isinstance(q.values[y], Plain) and q.backward.wires.isdisjoint((x, y))
+    if not (q.can_round(x) and q.can_round(y)) or is_float:
         return None
     sizes = dict(zip(op.left, q.function.types[x].shape, strict=True))
     count = product(tuple(sizes[label] for label in op.left if label not in op.out))
+    if not isinstance(q.values[y], (Known, Trained)):
+        return contract_arrays(q, op, x, y, count)
     if not isinstance(count, int) or count > MAX_SUMMED:
         return None
-    if not isinstance(q.values[y], Known):
-        return _product(q, op, x, y, count)
+    folded = divisor(q, Apply(op, (x, y), ()), x) if x in q.backward.wires else None
     axes = tuple(axis for axis, label in enumerate(op.right) if label not in op.out)
-    weights = q.weights(y, axes)
-    if weights is None:
+    w = q.weights(y, axes) if folded is None else q.first_weights(y)
+    if w is None:
         return None
-    w, levels, scales = weights
-    left = q.eight(x)
+    left = q.eight(x) if folded is None else q.divided(x, folded)
     kept = [label for label in op.right if label in op.out]
     order = sorted(range(len(kept)), key=lambda k: op.out.index(kept[k]))
     others = [k for k, label in enumerate(op.out) if label not in kept]
-
-    def placed(array: Array) -> Array:
-        return np.expand_dims(np.squeeze(array, axes).transpose(order), others)
-
-    total = op(ops.cast(left.q, Dtype.int32), ops.cast(w, Dtype.int32))
-    every, absolute = (placed(a.sum(axes, keepdims=True)) for a in _with_absolute(levels))
-    return _weighed(total, placed(scales), left.affine, every, absolute, q.layer(y))
+    place = Place(axes, order, others)
+    total = op(ops.cast(left.q, Dtype.int32), ops.cast(w.q, Dtype.int32))
+    scales = np.ones((1,) * total.type.rank) if folded is not None else place.of(w.scales)
+    return weighed(total, scales, left.affine, w, place, q.layer(y), count)
 
 
-def _product(q: Quantiser, op: Op, x: int, y: int, count: int = 1) -> Sums:
+def _product(q: Quantiser, op: Op, x: int, y: int) -> Sums:
     """Multiply two int8 arrays, with both zero points subtracted."""
     left, right = q.eight(x), q.eight(y)
-    total = op(_centred(left), _centred(right))
-    return _scaled(total, left.affine.scale * right.affine.scale, count * LEVELS**2)
+    total = op(centred(left), centred(right))
+    return scaled(total, left.affine.scale * right.affine.scale, LEVELS**2)
 
 
 def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
     """Convolve in int32, where the image is padded with its zero point, and each output has a scale."""
-    rank, sizes = q.function.types[w].rank, q.function.types[w].shape
-    weights = q.weights(w, tuple(range(1, rank))) if q.can_round(x) else None
-    if weights is None or prod(weights[1].shape[1:]) > MAX_SUMMED:
+    rank, shape = q.function.types[w].rank, q.function.types[w].shape
+    axes = tuple(range(1, rank))
+    weights, count = q.weights(w, axes) if q.can_round(x) else None, product(shape[1:])
+    if weights is None or not isinstance(count, int) or count > MAX_SUMMED:
         return None
-    kernel, levels, scales = weights
     image = q.eight(x)
     whole = replace(op, padding=(0,) * len(op.padding))
-    margins = [(0, 0), (0, 0), *((p, p) for p in op.padding)]
-    padded = _fenced(image.q, margins, image.affine.zero)
-    total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(kernel, Dtype.int32))
-    shape = (1, sizes[0], *(1,) * (rank - 2))
-    axes = tuple(range(1, rank))
-    every, absolute = (array.sum(axes).reshape(shape) for array in _with_absolute(levels))
-    return _weighed(total, scales.reshape(shape), image.affine, every, absolute, q.layer(w))
+    padded = q.padded(x, op.padding, isinstance(q.values[w], Trained))
+    total = whole.body(ops.cast(padded, Dtype.int32), ops.cast(weights.q, Dtype.int32))
+    place = Place(axes, (0,), (0, *range(2, rank)))
+    return weighed(total, place.of(weights.scales), image.affine, weights, place, q.layer(w), count)
 
 
 def add(q: Quantiser, op: Add | Subtract, x: int, y: int) -> Image:
     """Add two arrays, each with a multiplier, or numbers of each channel."""
     sign = -1.0 if isinstance(op, Subtract) else 1.0
+    if isinstance(q.values[y], Trained) and sign > 0:
+        return biased(q, x, y)
     if q.is_integral(x) and q.is_integral(y):
         if _have_one_source(q, x, y):
             return None
@@ -119,13 +127,27 @@ def multiply(q: Quantiser, op: Op, x: int, y: int) -> Image:
     if isinstance(q.values[x], Known):
         x, y = y, x
     known = _channels(q, x, y)
-    return None if known is None else q.sums(x).scaled(known)
+    return _rescaled(q, x, y, False) if known is None else q.sums(x).scaled(known)
 
 
 def divide(q: Quantiser, op: Op, x: int, y: int) -> Image:
     """Divide by numbers of each channel."""
     known = _channels(q, x, y)
-    return None if known is None or not np.all(known) else q.sums(x).scaled(1 / known)
+    if known is None:
+        return _rescaled(q, x, y, True)
+    return q.sums(x).scaled(1 / known) if np.all(known) else None
+
+
+def _rescaled(q: Quantiser, x: int, y: int, divides: bool) -> Eight | None:
+    """Multiply or divide the scale of an int8 array by one number."""
+    value, known = q.values[x], q.values[y]
+    if not (isinstance(value, Eight) and isinstance(known, Known) and known.is_uniform):
+        return None
+    number = float(known.array.item())
+    if not 0 < number < inf:
+        return None
+    scale = value.affine.scale / number if divides else value.affine.scale * number
+    return replace(value, affine=value.affine._replace(scale=rounded(scale)))
 
 
 def negate(q: Quantiser, op: Op, x: int) -> Image:
@@ -136,25 +158,30 @@ def negate(q: Quantiser, op: Op, x: int) -> Image:
 def relu(q: Quantiser, op: Op, x: int) -> Image:
     """Bound a sum below, which its rounding does at no cost."""
     value = q.values[x]
-    return value.clamped(0.0, inf) if isinstance(value, Sums) else None
+    return value.clamped(0.0, inf) if isinstance(value, Sums) and value.mask is None else None
 
 
 def clamp(q: Quantiser, op: Clamp, x: int) -> Image:
     """Bound a sum."""
     value = q.values[x]
     low, high = (-inf if op.low is None else op.low), (inf if op.high is None else op.high)
-    return value.clamped(low, high) if isinstance(value, Sums) else None
+    return value.clamped(low, high) if isinstance(value, Sums) and value.mask is None else None
 
 
 def mean(q: Quantiser, op: Mean | Sum, x: int) -> Image:
     """Sum in int32; the factor of a mean has the number of elements."""
-    count = prod(op.shape[axis] for axis in op.axes)
-    if not (q.is_integral(x) and isinstance(count, int) and 0 < count < 2**23):
+    count = product(tuple(op.shape[axis] for axis in op.axes))
+    if not q.is_integral(x):
+        return None
+    image = q.folded(x)
+    if isinstance(op, Sum) and x in q.backward.wires and _keeps(image, op.axes):
+        return sum_cotangents(op, image, count)
+    if not (isinstance(count, int) and 0 < count < 2**23):
         return None
     image = q.eight(x)
     total = Sum(op.shape, op.axes)(ops.cast(image.q, Dtype.int32))
-    divisor = count if isinstance(op, Mean) else 1
-    return _scaled(total, image.affine.scale / divisor, count * LEVELS, count * image.affine.zero)
+    number = count if isinstance(op, Mean) else 1
+    return scaled(total, image.affine.scale / number, count * LEVELS, count * image.affine.zero)
 
 
 def avg_pool(q: Quantiser, op: AvgPool, x: int) -> Image:
@@ -162,12 +189,12 @@ def avg_pool(q: Quantiser, op: AvgPool, x: int) -> Image:
     if not q.can_round(x):
         return None
     image = q.eight(x)
-    total = ops.sum(op.windows(ops.pad(_centred(image), op.margins)), -1)
+    total = ops.sum(op.windows(ops.pad(centred(image), op.margins)), -1)
     if op.counts_padding or not any(op.padding):
-        return _scaled(total, image.affine.scale / prod(op.sizes), prod(op.sizes) * LEVELS)
+        return scaled(total, image.affine.scale / prod(op.sizes), prod(op.sizes) * LEVELS)
     sizes = q.function.types[x].shape[2:]
     counts = op.windows_ref(np.pad(np.ones((1, 1, *sizes)), op.margins)).sum(-1)
-    sums = _scaled(total, image.affine.scale, prod(op.sizes) * LEVELS)
+    sums = scaled(total, image.affine.scale, prod(op.sizes) * LEVELS)
     return sums.scaled(1 / counts)
 
 
@@ -176,7 +203,7 @@ def max_pool(q: Quantiser, op: MaxPool, x: int) -> Image:
     if not q.can_round(x):
         return None
     image = q.eight(x)
-    windows = op.windows(_fenced(image.q, op.margins, LEAST))
+    windows = op.windows(fenced(image.q, op.margins, LEAST))
     greatest = ops.max(ops.cast(windows, Dtype.int32))
     return Eight(ops.cast(greatest, Dtype.int8), image.affine)
 
@@ -196,6 +223,8 @@ def place(q: Quantiser, op: ArgMax | ArgMin, x: int) -> Image:
 
 def moved(q: Quantiser, op: Op, x: int) -> Image:
     """Move elements of 8 bits as those of 32."""
+    if isinstance(q.values[x], Trained):
+        return learned(q, op, x)
     if not q.is_integral(x):
         return None
     image = q.eight(x)
@@ -207,7 +236,7 @@ def pad(q: Quantiser, op: Pad, x: int) -> Image:
     if not q.is_integral(x):
         return None
     image = q.eight(x)
-    return Eight(_fenced(image.q, op.margins, image.affine.zero), image.affine)
+    return Eight(fenced(image.q, op.margins, image.affine.zero), image.affine)
 
 
 def gather(q: Quantiser, op: Gather, x: int, index: int) -> Image:
@@ -216,8 +245,7 @@ def gather(q: Quantiser, op: Gather, x: int, index: int) -> Image:
         weights = q.weights(x, tuple(range(q.function.types[x].rank)))
         if weights is None:
             return None
-        w, _, scales = weights
-        return Eight(op(w, q.real(index)), Affine(rounded(float(scales.item())), 0))
+        return Eight(op(weights.q, q.real(index)), Affine(rounded(float(weights.scales.item())), 0))
     if not q.is_integral(x):
         return None
     image = q.eight(x)
@@ -235,44 +263,18 @@ def concat(q: Quantiser, op: Concat, *x: int) -> Image:
 
 RULES: dict[type[Op], Rule] = {
     Add: add, ArgMax: place, ArgMin: place, AvgPool: avg_pool, Clamp: clamp, Concat: concat,
-    Contract: contract, Conv: conv, Divide: divide, Gather: gather, Max: extremum, MaxPool: max_pool,
-    Mean: mean, Min: extremum, Multiply: multiply, Negate: negate, Pad: pad, Relu: relu, Split: moved,
-    Subtract: add, Sum: mean, Window: moved,
+    Contract: contract, Conv: conv, ConvTranspose: conv_transpose, ConvWeight: conv_weight, Divide: divide,
+    Fold: fold, Gather: gather, Max: extremum, MaxPool: max_pool, Mean: mean, Min: extremum,
+    Multiply: multiply, Negate: negate, Pad: pad, Relu: relu, Select: select, Split: moved, Subtract: add,
+    Sum: mean, Window: moved,
 }  # fmt: skip
 
 
-def _weighed(total: Any, scales: Array, x: Affine, sums: Array, absolute: Array, layer: str) -> Sums:
-    """Return sums of products with weights, given the sums of weights and of their absolute values."""
-    summand = Summand(total, scales * x.scale, x.zero * sums, -LEAST * absolute)
-    return Sums((summand,), np.zeros((1,) * total.type.rank), layer=layer)
-
-
-def _with_absolute(levels: Array) -> tuple[Array, Array]:
-    """Return weights that can be summed, and their absolute values."""
-    wide = levels.astype(np.int64)
-    return wide, np.abs(wide)
-
-
-def _scaled(total: Any, factor: float, bound: int, centre: int = 0) -> Sums:
-    """Return sums that have one factor."""
-    axes = (1,) * total.type.rank
-    summand = Summand(total, np.full(axes, factor), np.full(axes, centre, np.int64), np.full(axes, bound))
-    return Sums((summand,), np.zeros(axes))
-
-
-def _centred(x: Eight) -> Any:
-    """Return q - z in int32."""
-    wide = ops.cast(x.q, Dtype.int32)
-    return wide - x.affine.zero if x.affine.zero else wide
-
-
-def _fenced(x: Any, margins: Sequence[tuple[Any, Any]], level: int) -> Any:
-    """Pad with a level."""
-    for axis, pair in enumerate(margins):
-        shapes = ((*x.shape[:axis], width, *x.shape[axis + 1 :]) for width in pair)
-        before, after = ([Constant(x.type.with_shape(s), level)()] if s[axis] != 0 else [] for s in shapes)
-        x = ops.concat([*before, x, *after], axis)
-    return x
+def _keeps(image: Eight, axes: Sequence[int]) -> bool:
+    """Tell whether a symmetric array has equal scales along axes."""
+    return not image.affine.zero and (
+        image.divisor is None or all(image.divisor.shape[axis] == 1 for axis in axes)
+    )
 
 
 def _have_one_source(q: Quantiser, x: int, y: int) -> bool:

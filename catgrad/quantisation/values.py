@@ -32,11 +32,31 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
+class Trained:
+    """A parameter that trains: its variable, and its numbers before, with size 1 as those of `Known`."""
+
+    var: Any
+    array: Array
+    name: str
+
+    @property
+    def layer(self) -> str:
+        """The dotted name of the layer that has the parameter."""
+        return self.name.rpartition(".")[0]
+
+
+@dataclass(frozen=True, eq=False)
 class Eight:
-    """An int8 array that stands for s · (q - z)."""
+    """An int8 array that stands for s · (q - z), or for s · q / d where there is a divisor d."""
 
     q: Any
     affine: Affine
+    divisor: Array | None = None
+
+    @property
+    def scales(self) -> Any:
+        """The scale, or those along the axes of the divisor."""
+        return self.affine.scale / (1.0 if self.divisor is None else self.divisor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +85,8 @@ class Sums:
     """The numbers clamp(Σ summands + offset, low, high), which are rounded to int8 when they are read.
 
     Affine functions of each channel, such as batch norm in evaluation, change factors and offset only.
-    `layer` is the dotted name of the layer whose weights are summed.
+    `layer` is the dotted name of the layer whose weights are summed. Where a `mask` is false, the number
+    is 0.
     """
 
     summands: tuple[Summand, ...]
@@ -73,11 +94,22 @@ class Sums:
     low: float = -inf
     high: float = inf
     layer: str = ""
+    mask: Any = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Tell whether there is a bound of its totals."""
+        return all(np.all(np.isfinite(summand.bound)) for summand in self.summands)
+
+    @property
+    def is_clamped(self) -> bool:
+        """Tell whether it has a bound."""
+        return self.low > -inf or self.high < inf
 
     @property
     def is_bounded(self) -> bool:
         """Tell whether an affine function of it is none of the sum."""
-        return self.low > -inf or self.high < inf
+        return self.is_clamped or self.mask is not None
 
     def scaled(self, factor: Array | float) -> Sums:
         """Multiply by numbers of each channel."""
@@ -95,6 +127,15 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of -127 … 127, with their scales, and the levels where they are known."""
+
+    q: Any
+    scales: Array
+    levels: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Plain:
     """An array that is no int8; `trains` if it depends on a parameter that is trained."""
 
@@ -102,7 +143,7 @@ class Plain:
     trains: bool = False
 
 
-Value = Known | Eight | Map | Sums | Plain
+Value = Known | Trained | Eight | Map | Sums | Plain
 
 
 def levels() -> Array:

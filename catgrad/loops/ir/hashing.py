@@ -10,7 +10,7 @@ from typing import Any
 from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Write
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
-from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.loops.memory_plan import Plan
 from catgrad.ops.random import Draw
 from catgrad.terms.op import Op
 
@@ -146,9 +146,7 @@ class Signature(Structure):
         if buffer.space is Space.LITERAL:
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
-        memory = (
-            (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        )
+        memory = (buffer.size, buffer.space, self.plan.scratch.get(buffer)) if local else None
         kind = buffer.type.dtype, local, bool(buffer.order), buffer.is_aligned, memory
         return self._ordered(self.twin(buffer)), *kind
 

@@ -57,18 +57,31 @@ def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
 
 @stage.register
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
-    """Concatenation: one part after the other."""
-    value, before = apply.outputs[0], 0
+    """Concatenation: one part after the other, numbers last, so that margins join the nest of the rest."""
+    value = apply.outputs[0]
     if stages.machine.gpu.gathers:
         element_by_element(stages, value)
         return
     array = stages.array(value)
-    for part, size in zip(apply.inputs, op.sizes, strict=True):
-        starts = [0] * array.type.rank
-        starts[op.axis] = before
-        stages.add(_part(stages, part, array, starts))
-        before = before + size  # type: ignore[assignment]
+    parts = [(_part(stages, part, array, starts), part) for part, starts in _parts(stages, apply)]
+    for items, _ in sorted(parts, key=lambda each: stages.choice.is_number(each[1])):
+        stages.add(items)
     stages.add([], value)
+
+
+def _parts(stages: Stages, apply: Apply, starts: Sequence[Size] = ()) -> Iterator[tuple[int, list[Size]]]:
+    """Yield the parts of a concatenation, and of those that are parts of it alone, with their beginnings."""
+    op, before = apply.op, 0
+    assert isinstance(op, Concat)
+    for part, size in zip(apply.inputs, op.sizes, strict=True):
+        at: list[Size] = list(starts or [0] * stages.types[part].rank)
+        at[op.axis] = at[op.axis] + before
+        inner = stages.choice.producer.get(part)
+        if inner is not None and isinstance(inner.op, Concat) and part not in stages.elements.sources:
+            yield from _parts(stages, inner, at)
+        else:
+            yield part, at
+        before = before + size  # type: ignore[assignment]
 
 
 def _part(stages: Stages, value: int, array: Buffer, starts: Sequence[Size]) -> list[Item]:

@@ -23,6 +23,7 @@ from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 RECOMPUTED_OPERATIONS = 6
@@ -75,6 +76,12 @@ class Choice:
     def is_stored(self, value: int) -> bool:
         """Tell whether a value is materialised."""
         return value in self._stored
+
+    def is_number(self, value: int) -> bool:
+        """Tell whether an array is filled with a number."""
+        while isinstance(self._op(value), Broadcast):
+            (value,) = self.producer[value].inputs
+        return isinstance(self._op(value), Constant)
 
     def _read(self, apply: Apply) -> None:
         """Count the reads of an operation's inputs, record the readers, materialise what it requires."""

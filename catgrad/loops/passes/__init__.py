@@ -16,6 +16,8 @@ from catgrad.loops.passes.vectors.copy_transposed import transposed_copier
 from catgrad.loops.passes.vectors.vectorise import vectorise
 from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 
+STRIP_MINE = strip_miner()
+
 PASSES = (
     schedule_reductions,
     narrow,
@@ -24,7 +26,7 @@ PASSES = (
     fuse,
     scalars_last,
     eliminate_dead_stores,
-    strip_miner(),
+    STRIP_MINE,
     put_in_place,
     eliminate_self_copies,
     update_sparsely,

@@ -13,7 +13,7 @@ from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Group, If, Lowered, Product, Step, every_step, kernels
 from catgrad.loops.machine import Machine
-from catgrad.loops.memory_plan import planned
+from catgrad.loops.memory_plan import planned_for
 from catgrad.loops.passes.parametric import parametric
 from catgrad.loops.printing.calls import (
     AddressTable,
@@ -72,7 +72,7 @@ class FunctionPrinter:
     def __init__(self, library: KernelLibrary, function: Function, lowered: Lowered | None = None) -> None:
         self.library, self.function = library, function
         self.lowered = lowered or compile_kernels(function, library.machine, function.renewed())
-        self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
+        self.plan = planned_for(self.lowered, library.machine)
         self.expressions = library.expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)

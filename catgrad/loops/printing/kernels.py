@@ -207,7 +207,7 @@ class KernelPrinter:
 
     def _block(self, items: Sequence[Item], around: Around) -> list[Line]:
         owned = self._owned.get(around.loop, ())
-        zeros = initialised(filter(is_local, owned), items)
+        zeros = initialised((b for b in owned if is_local(b) and b not in self.plan.scratch), items)
         lines: list[Line] = [self._local_array(buffer, buffer in zeros, around) for buffer in owned]
         initial = {id(item) for first in zeros.values() for item in first}
         for number, item in enumerate(items, 1):
@@ -231,7 +231,8 @@ class KernelPrinter:
             teams = BLOCK // around.threads if around.team is Axis.WARP else 1
             at = self.expressions.size(self._shared[buffer]) if buffer in self._shared else ""
             return LocalArray(buffer.type.dtype, name, length, at, is_shared=True, teams=teams)
-        offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
+        scratch = self.plan.scratch
+        offset = self.expressions.size(scratch[buffer]) if buffer in scratch else ""
         self.per_thread |= around.in_parallel and bool(offset)
         return LocalArray(buffer.type.dtype, name, length, offset, around.in_parallel, is_zero)
 

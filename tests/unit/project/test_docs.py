@@ -291,9 +291,11 @@ def test_pages_have_every_row_that_was_measured():
     from benchmarks import part
     from benchmarks.compiler import depth, torch_import
     from benchmarks.records import read
+    from benchmarks.tiny import accuracy as tiny_accuracy
+    from benchmarks.tiny import eight
 
     tiny = import_module("benchmarks.tiny.__main__")
-    for each in (part, depth, torch_import, tiny):
+    for each in (part, depth, torch_import, tiny, eight, tiny_accuracy):
         page, rows = each.PAGE.read_text(encoding="utf-8"), read(each.JSON).rows
         for table in each.tables(rows) if hasattr(each, "tables") else [each.table(rows)]:
             assert table in page, each.__name__

@@ -321,10 +321,11 @@ class _Block:
     ) -> _Part | None:
         """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit.
 
-        Short nests on which the loop depends move to before the nest that is found.
+        Short nests on which the loop depends move to before the nest that is found. The loop joins one of
+        them if there is no other.
         """
         joiner = _Joiner(item)
-        mine, between = joiner.accesses, list[_Part]()
+        mine, between, short = joiner.accesses, list[_Part](), list[tuple[_Part, list[_Part]]]()
         for part in self._candidates(mine, outermost):
             theirs = part.accesses
             shared = mine.touched.keys() & theirs.touched.keys()
@@ -334,16 +335,22 @@ class _Block:
                 if worth and _may_join(nest, joiner, values) and (not fit or fit(nest.loop(), item)):
                     if outermost and self._ends_before(nest, joiner):
                         self.long |= {nest.first, item}
+                    elif outermost and part.is_short and iterations(item) > FEW_ITERATIONS and not short:
+                        short.append((part, [*between]))
                     else:
-                        return part if self._move(between, part) else None
+                        return part if self._move(between, part) else self._in_short(short)
             if part.fails:
-                return None  # an index that is checked there may be used here
+                return self._in_short(short)  # an index that is checked there may be used here
             if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
                 # It reads what the other writes, or writes what the other reads.
                 if not (outermost and part.is_short):
-                    return None
+                    return self._in_short(short)
                 between.append(part)
-        return None
+        return self._in_short(short)
+
+    def _in_short(self, found: Sequence[tuple[_Part, Collection[_Part]]]) -> _Part | None:
+        """Return the short nest that a loop may join, if one was found, and the parts in between can move."""
+        return next((part for part, between in found if self._move(between, part)), None)
 
     def _move(self, between: Collection[_Part], first: _Part) -> bool:
         """Move parts to before the nest that a loop joins; return False if a dependence forbids it."""

@@ -1,6 +1,7 @@
 """List scheduling: a topological order in which steps that free as much memory as they take run early.
 
-All others keep their order.
+Steps that read nothing, such as those that fill margins, run before the first that needs them. All others
+keep their order.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def ordered(steps: Sequence[S], after: Mapping[int, set[int]]) -> list[S]:
     for followers in after.values():
         for follower in followers:
             waiting[follower] += 1
-    ready = _Ready(steps)
+    ready = _Ready(steps, after)
     for number, count in enumerate(waiting):
         if not count:
             ready.add(number)
@@ -42,7 +43,9 @@ def ordered(steps: Sequence[S], after: Mapping[int, set[int]]) -> list[S]:
 class _Ready:
     """The numbers of steps that may run next: a queue of all, and one of those that take no memory."""
 
-    def __init__(self, steps: Sequence[Step | Item]) -> None:
+    def __init__(self, steps: Sequence[Step | Item], after: Mapping[int, set[int]]) -> None:
+        needed = (0 if step.reads else min(after.get(k, ()), default=0) for k, step in enumerate(steps))
+        self._rank = [(max(number, first), number) for number, first in enumerate(needed)]
         self.temporaries = [_temporaries(step) for step in steps]
         self.users: dict[Buffer, set[int]] = defaultdict(set)
         for number, buffers in enumerate(self.temporaries):
@@ -50,18 +53,18 @@ class _Ready:
                 self.users[buffer].add(number)
         self.alive: set[Buffer] = set()
         self.numbers: set[int] = set()
-        self._all: list[int] = []
-        self._free: list[int] = []
+        self._all: list[tuple[int, int]] = []
+        self._free: list[tuple[int, int]] = []
 
     def add(self, number: int) -> None:
         """Add a step, all whose predecessors have run."""
         self.numbers.add(number)
-        heappush(self._all, number)
+        heappush(self._all, self._rank[number])
         self._weigh(number)
 
     def _weigh(self, number: int) -> None:
         if number in self.numbers and self._growth(number) <= 0:
-            heappush(self._free, number)
+            heappush(self._free, self._rank[number])
 
     def _growth(self, number: int) -> int:
         """Return the bytes that a step allocates, less those that nothing needs after it."""
@@ -73,7 +76,7 @@ class _Ready:
         """Take the first step that takes no memory, or else the first of all."""
         number = -1
         while number not in self.numbers:
-            number = heappop(self._free or self._all)
+            _, number = heappop(self._free or self._all)
         self.numbers.remove(number)
         for buffer in self.temporaries[number]:
             self.users[buffer].remove(number)

@@ -19,6 +19,7 @@ from catgrad.loops.ir.nest import (
     Kernel,
     Loop,
     MatMul,
+    Replaced,
     Substituted,
     Substitution,
     may_fail,
@@ -56,25 +57,36 @@ Users = Mapping[Buffer, set[Step]]
 
 @dataclass(frozen=True)
 class _Limits:
-    """Bytes of a strip, the unit of its rows or columns, bytes of operands that each reads, and few rows."""
+    """Bytes of a strip, the unit of its rows or columns, bytes of operands that each reads, and few rows.
+
+    Few rows have `many` bytes at most.
+    """
 
     bytes: int
     unit: int
     operands: int
     few: int
+    many: int
+    columns_first: bool
 
 
 def strip_miner(
-    most: int = STRIP_BYTES, unit: int = STRIP_UNIT, operands: int = OPERAND_BYTES, few: int = FEW_ROWS
+    most: int = STRIP_BYTES,
+    unit: int = STRIP_UNIT,
+    operands: int = OPERAND_BYTES,
+    few: int = FEW_ROWS,
+    many: int = MANY_BYTES,
+    columns_first: bool = False,
 ) -> Pass:
     """Make a pass that moves products into the nests that read them, if these store nothing for later steps.
 
-    Strips have `most` bytes or `few` rows or columns, and a multiple of `unit`; each reads `operands` bytes,
-    at most, which the others read too.
+    Strips have `most` bytes or `few` rows or columns of `many` bytes, and a multiple of `unit`; each reads
+    `operands` bytes, at most, which the others read too. Loops within the outermost are tried first if
+    `columns_first`: where products copy the right operand, strips of its columns copy it once.
     """
 
     def strip_mine(lowered: Lowered, machine: Machine) -> Lowered:
-        users, limits = _users(lowered), _Limits(most, unit, operands, few)
+        users, limits = _users(lowered), _Limits(most, unit, operands, few, many, columns_first)
         return lowered.map(lambda steps: _mined(steps, users, limits))
 
     return strip_mine
@@ -119,11 +131,13 @@ def _cut_nest(
     before: Sequence[Step], step: Step, users: Users, limits: _Limits
 ) -> tuple[Sequence[_Mined], Sequence[Step]]:
     """Cut a nest along its outermost loop that may be: return its products, and kernels in place of it."""
-    if isinstance(step, Kernel) and _is_mineable(step, users):
-        for depth, variable in enumerate(_variables(step.body[0])):
+    if isinstance(step, Kernel) and _is_mineable(step):
+        variables = list(enumerate(_variables(step.body[0])))
+        for depth, variable in [*variables[1:], *variables[:1]] if limits.columns_first else variables:
             found = list(_products(before, step, users, variable))
             wide = replace(limits, bytes=limits.bytes * INNER_STRIP_RATIO) if depth else limits
-            if strips := _strips(step.body[0], variable, found, wide) if found else []:
+            own = _own(step, users, variable)
+            if strips := _strips(step.body[0], variable, found, wide, own) if found else []:
                 return found, strips
     return [], []
 
@@ -138,7 +152,11 @@ def _variables(item: Item) -> Iterator[Variable]:
 
 
 def _products(before: Sequence[Step], step: Kernel, users: Users, variable: Variable) -> Iterator[_Mined]:
-    """Yield the products that only the nest of a kernel reads, of which a variable is row or column."""
+    """Yield the products that only the nest of a kernel reads, of which a variable is row or column.
+
+    If the nest stores something for later steps, these are products of bytes, whose sums are rounded there.
+    """
+    stores = _stores(step, users)
     reads: dict[Buffer, list[Indices]] = defaultdict(list)
     for buffer, indices in step.reads:
         reads[buffer].append(indices)
@@ -149,20 +167,25 @@ def _products(before: Sequence[Step], step: Kernel, users: Users, variable: Vari
             operands = {buffer for buffer, _ in kernel.reads}
             later = (buffer for each in before[place:] for buffer, _ in each.writes)
             alone = product.buffer.space is Space.WORKSPACE and users[product.buffer] == {kernel, step}
-            if alone and operands.isdisjoint(later) and operands.isdisjoint(changed):
+            fits = not stores or product.left.dtype.itemsize == 1
+            if alone and fits and operands.isdisjoint(later) and operands.isdisjoint(changed):
                 axis = _common_axis(product, reads[product.buffer], variable)
                 if axis is not None and not _cuts_weight(product, axis):
                     yield _Mined(kernel, product, axis)
 
 
-def _is_mineable(kernel: Kernel, users: Users) -> bool:
-    """Tell whether a kernel is one nest, which stores nothing for later steps but what it changes."""
+def _is_mineable(kernel: Kernel) -> bool:
+    """Tell whether a kernel is one nest."""
     if len(kernel.body) != 1 or may_fail(kernel.body):
         return False
-    loop, written = kernel.body[0], {buffer for buffer, _ in kernel.writes}
-    written -= {buffer for buffer, _ in kernel.reads}
-    stored = any(b.space is Space.WORKSPACE and users[b] != {kernel} for b in written)
-    return isinstance(loop, Loop) and not loop.conditions and not stored
+    loop = kernel.body[0]
+    return isinstance(loop, Loop) and not loop.conditions
+
+
+def _stores(kernel: Kernel, users: Users) -> bool:
+    """Tell whether a kernel stores anything for later steps but what it changes."""
+    written = {buffer for buffer, _ in kernel.writes} - {buffer for buffer, _ in kernel.reads}
+    return any(b.space is Space.WORKSPACE and users[b] != {kernel} for b in written)
 
 
 def _common_axis(product: MatMul, reads: Sequence[Indices], variable: Variable) -> int | None:
@@ -181,8 +204,26 @@ def _cuts_weight(product: MatMul, axis: int) -> bool:
     return is_column and product.right.buffer.space is Space.ARGUMENT
 
 
-def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: _Limits) -> list[Step]:
-    """Return the kernels of whole strips and of the rest; none if sizes are unknown, or do not suit."""
+def _own(kernel: Kernel, users: Users, variable: Variable) -> list[Buffer]:
+    """List the temporaries of a kernel of which each iteration over a variable touches a part of its own."""
+    accesses: dict[Buffer, list[Indices]] = defaultdict(list)
+    for buffer, indices in (*kernel.reads, *kernel.writes):
+        if buffer.space is Space.WORKSPACE and users[buffer] == {kernel}:
+            accesses[buffer].append(indices)
+    return [
+        buffer
+        for buffer, every in accesses.items()
+        if any(all(i[axis].variable is variable for i in every) for axis in range(buffer.type.rank))
+    ]
+
+
+def _strips(
+    nest: Item, variable: Variable, products: Sequence[_Mined], limits: _Limits, own: Sequence[Buffer]
+) -> list[Step]:
+    """Return the kernels of whole strips and of the rest; none if sizes are unknown, or do not suit.
+
+    Both have temporaries of their `own`, so that these are contracted.
+    """
     extent = variable.extent
     bytes = sum((byte_size(each.product.buffer) for each in products), 0)
     again = sum((byte_size(each.other.buffer) for each in products), 0)
@@ -191,7 +232,7 @@ def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: 
     if not isinstance(again, int) or again > limits.operands:
         return []
     unit = limits.unit
-    few = min(limits.few, extent // 2, MANY_BYTES * extent // bytes)
+    few = min(limits.few, extent // 2, limits.many * extent // bytes)
     count = -(-extent // max(unit, max(few, limits.bytes * extent // bytes) // unit * unit))
     width = -(-extent // count // unit) * unit
     if width >= extent:
@@ -201,7 +242,8 @@ def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: 
     strip = _Strip(nest, variable, products, whole, width)
     nests = [Kernel(nested([number], strip.items(index(number), width)))]
     if rest:
-        nests.append(Kernel(replace(strip, start=whole * width, count=1).items(ZERO, rest)))
+        last = replace(strip, start=whole * width, count=1)
+        nests.append(Kernel(rewritten(last.items(ZERO, rest), Replaced({b: replace(b) for b in own}))))
     return [*nests]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catgrad.dims import Size
+from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Indices, Kernel, MatMul, Replaced, Sort, rewritten, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Attend, Lowered, Product, conditions, every_step, in_rows
@@ -50,5 +52,17 @@ def _contracted(kernel: Kernel, shared: set[Buffer]) -> Kernel:
 
 
 def _is_one_iteration(accesses: Sequence[Indices], axis: int) -> bool:
-    variables = {indices[axis].variable for indices in accesses}
-    return len(variables) == 1 and None not in variables
+    places = {indices[axis] for indices in accesses}
+    return len(places) == 1 and _is_counter(places.pop())
+
+
+def _is_counter(place: Index) -> bool:
+    """Prove that no two iterations have this index: it is a number, whose digits are variables."""
+    if place.variable is not None:
+        return True
+    reach: Size = 1
+    for atom, coefficient in reversed(place.terms):
+        if not isinstance(atom, Variable) or coefficient != reach or atom.step != 1:
+            return False
+        reach = reach * atom.extent
+    return bool(place.terms)

@@ -1,0 +1,109 @@
+"""Accuracy in eight bits: `python -m benchmarks.tiny.accuracy`.
+
+Trains the two networks of the digits in float32, quantises them, and fine-tunes both on digits that are
+turned by a right angle, from five seeds. Takes three minutes; `--keep` writes
+benchmarks/results/tiny_accuracy.json and docs/howto/eight-bits.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import typer
+from catgrad.examples import digits
+
+from benchmarks.harness import ROOT
+from benchmarks.options import Keep, Only, is_chosen
+from benchmarks.records import OURS, Record, Row, path_of
+from benchmarks.tables import cells, fact, figure, markdown
+from benchmarks.tables import keep as keep_tables
+from catgrad import Task, accuracy, emit, fit, sgd
+from catgrad.quantisation import quantise
+
+JSON, PAGE = path_of("tiny_accuracy"), ROOT / "docs/howto/eight-bits.md"
+TRAINED, HELD_OUT = slice(digits.TRAINING), slice(digits.TRAINING, None)
+NETS: Mapping[str, Callable[[], Task]] = {"MLP": digits.mlp, "CNN": digits.cnn}
+SEEDS = range(5)
+STEPS, BATCH = 700, 64
+TUNING, TUNING_BATCH, RATE = 600, 16, 0.05
+FIGURES = {
+    "float32": "float32", "int8": "int8", "turned": "turned", "tuned_float32": "tuned in float32",
+    "tuned_int8": "tuned in int8",
+}  # fmt: skip
+"""Accuracies on digits that were not trained on, with the headings of their columns."""
+
+
+def trained(task: Task, arrays: Mapping[str, Any], x: Any, y: Any, steps: int, batch: int, seed: int) -> Any:
+    """Return a learner after some steps from these parameters."""
+    learner = emit(task, "c").load()().learner(seed)
+    for name, array in arrays.items():
+        learner.parameters[name][...] = array
+    fit(learner, (x[TRAINED], y[TRAINED]), steps=steps, batch_size=batch, seed=seed)
+    return learner
+
+
+def scored(learner: Any, x: Any, y: Any) -> float:
+    """Return the share of digits that were not trained on which a learner recognises."""
+    return accuracy(np.asarray(learner.predict(x[HELD_OUT])), y[HELD_OUT])
+
+
+def measured(net: str, seed: int) -> Row:
+    """Train, quantise and fine-tune a network."""
+    x, y = digits.load()
+    turned = np.rot90(x, 1, (2, 3)).copy()
+    task = NETS[net]()
+    learner = trained(task, {}, x, y, STEPS, BATCH, seed)
+    arrays, task = dict(learner.parameters), replace(task, optimiser=sgd(RATE))
+    data = [(x[first : first + 64], y[first : first + 64]) for first in range(0, 512, 64)]
+    small = emit(quantise(task, arrays, [images for images, _ in data]), "c").load()()
+    [scores] = small.predict(*small.init_buffers(), x[HELD_OUT])
+    layers = sorted({name.split(".")[0] for name in arrays})
+    tuned = {
+        "float32": trained(task, arrays, turned, y, TUNING, TUNING_BATCH, seed),
+        "int8": trained(
+            quantise(task, arrays, data, train=layers), {}, turned, y, TUNING, TUNING_BATCH, seed
+        ),
+    }
+    figures = {
+        "float32": scored(learner, x, y),
+        "int8": accuracy(scores, y[HELD_OUT]),
+        "turned": scored(learner, turned, y),
+        **{f"tuned_{name}": scored(each, turned, y) for name, each in tuned.items()},
+    }
+    return Row(f"{net}, seed {seed}", {OURS: figures}, facts={"net": net, "seed": seed})
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the table in Markdown, with a row of means for each network."""
+    columns = {heading: figure(name, lambda share: f"{share:.1%}") for name, heading in FIGURES.items()}
+    every = [*rows, *(mean(net, found) for net in NETS if (found := of(net, rows)))]
+    return markdown(*cells(every, {"network": fact("net"), "seed": fact("seed"), **columns}))
+
+
+def of(net: str, rows: Sequence[Row]) -> list[Row]:
+    """Select the rows of a network."""
+    return [row for row in rows if row.facts["net"] == net]
+
+
+def mean(net: str, rows: Sequence[Row]) -> Row:
+    """Return the means over seeds."""
+    figures = {name: float(np.mean([row.results[OURS][name] for row in rows])) for name in FIGURES}
+    return Row(net, {OURS: figures}, facts={"net": net, "seed": "mean"})
+
+
+def main(only: Only = "", keep: Keep = False) -> None:
+    """Measure accuracy in float32 and in int8."""
+    cases = [(net, seed) for net in NETS for seed in SEEDS if is_chosen(f"{net}, seed {seed}", only)]
+    rows = [measured(net, seed) for net, seed in cases]
+    print(table(rows))
+    if keep:
+        keep_tables(
+            Record("python -m benchmarks.tiny.accuracy --keep", rows), JSON, PAGE, lambda r: [table(r)]
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,124 @@
+"""Training in int8: accuracy beside float32, layers that are frozen, and refusals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from catgrad.examples import digits
+
+from catgrad import Dtype, NdArrayType, Task, accuracy, emit, fit, layers, load, mse, save, sgd
+from catgrad.errors import OptionError
+from catgrad.ops.derivatives import DeclaredReverse
+from catgrad.quantisation import quantise
+
+TRAINED = slice(digits.TRAINING)
+HELD_OUT = slice(digits.TRAINING, None)
+
+
+@pytest.fixture(scope="module")
+def upright():
+    """Return the convolutional network of digits, trained for some epochs in C, with the data, turned."""
+    x, y = digits.load()
+    task = digits.cnn()
+    learner = emit(task, "c").load()().learner(0)
+    fit(learner, (x[TRAINED], y[TRAINED]), steps=300, batch_size=64, seed=0)
+    return replace(task, optimiser=sgd(0.05)), learner, x, np.rot90(x, 1, (2, 3)).copy(), y
+
+
+def trained(task, arrays, x, y):
+    """Return a learner after steps from these parameters, and its accuracy on digits that it has not seen."""
+    learner = emit(task, "c", functions=("predict", "loss", "step")).load()().learner(0)
+    for name, array in arrays.items():
+        learner.parameters[name][...] = array
+    fit(learner, (x[TRAINED], y[TRAINED]), steps=600, batch_size=16, seed=0)
+    return learner, accuracy(np.asarray(learner.predict(x[HELD_OUT])), y[HELD_OUT])
+
+
+def test_accuracy_is_that_of_training_in_floats(upright):
+    task, learner, x, turned, y = upright
+    small = quantise(task, learner, [(x[:128], y[:128]), (x[128:256], y[128:256])], train=["0", "3", "7"])
+    assert accuracy(np.asarray(learner.predict(turned[HELD_OUT])), y[HELD_OUT]) < 0.3
+    _, wanted = trained(task, learner.parameters, turned, y)
+    _, found = trained(small, {}, turned, y)
+    assert wanted > 0.9 and found > wanted - 0.02
+
+
+def test_frozen_layers_stay_and_have_no_gradient(upright):
+    task, learner, x, turned, y = upright
+    small = quantise(task, learner, [(x[:128], y[:128])], train=["7.dense.bias", "3.conv.weight"])
+    assert [p.name for p in small.parameters] == ["3.conv.weight", "7.dense.bias"]
+    assert {s.name for s in small.buffers if s.type.dtype is Dtype.int8} == {
+        "0.conv.weight",
+        "7.dense.weight",
+    }
+    tuned = emit(small, "c", functions=("predict", "step")).load()().learner(0)
+    before = {name: array.copy() for name, array in {**tuned.buffers, **tuned.parameters}.items()}
+    for first in range(0, 640, 64):
+        tuned.step(turned[first : first + 64], y[first : first + 64])
+    same = {n for n, a in {**tuned.buffers, **tuned.parameters}.items() if np.array_equal(a, before[n])}
+    assert same == before.keys() - {p.name for p in small.parameters}
+
+
+def test_a_cotangent_is_computed_up_to_the_first_layer_that_trains(upright):
+    task, learner, x, _, y = upright
+    products = {}
+    for train in (["7"], ["3.conv.bias", "7"], ["3", "7"], ["0", "3", "7"]):
+        small = quantise(task, learner, [(x[:64], y[:64])], train=train)
+        [op] = [op for op in small.model.H.x.table if isinstance(op, DeclaredReverse)]
+        counts = [Counter(type(o).__name__ for o in b.term.H.x.table) for b in (op.forward, op.backward)]
+        products[len(small.parameters)] = [count["Contract"] for count in counts]
+    # The reverse repeats the products of the layers before; with it, they are common subexpressions.
+    assert products == {2: [3, 3], 3: [3, 4], 4: [3, 5], 6: [3, 7]}
+
+
+def test_weights_have_one_array_of_levels(upright):
+    """Frozen weights through which a cotangent goes are stored once, whatever axes their scales have."""
+    task, learner, x, _, y = upright
+    small = quantise(task, learner, [(x[:64], y[:64])], train=["0"])
+    shapes = sorted(s.type.shape for s in small.buffers if s.type.dtype is Dtype.int8)
+    assert shapes == [(16, 8, 3, 3), (64, 10)]
+
+
+def test_a_task_that_trains_in_integers_is_saved_and_loaded(upright, tmp_path):
+    task, learner, x, _, y = upright
+    small = quantise(task, learner, [(x[:64], y[:64])], train=["7"])
+    save(small, tmp_path / "digits.term")
+    steps = [emit(t, "c").load()().learner(0) for t in (small, load(tmp_path / "digits.term"))]
+    losses = [[float(each.step(x[:8], y[:8])) for _ in range(3)] for each in steps]
+    assert losses[0] == losses[1]
+
+
+def test_a_parameter_without_influence_has_no_gradient(upright):
+    """Train the weights of a layer behind which all is 0."""
+    _, _, x, _, _ = upright
+    model = layers.dense(NdArrayType((4,)), NdArrayType((64,)), NdArrayType((3,)), layers.identity, "one")
+    task = Task(model >> layers.relu(model.target.table[0]), sgd(0.1), mse)
+    arrays = {"one.weight": np.zeros((64, 3), np.float32), "one.bias": np.full(3, -1, np.float32)}
+    data = [(x[:4].reshape(4, 64), np.ones((4, 3), np.float32))]
+    learner = emit(quantise(task, arrays, data, train=["one"]), "numpy").load()().learner(0)
+    learner.step(*data[0])
+    assert all(np.array_equal(learner.parameters[name], array) for name, array in arrays.items())
+
+
+REFUSED = {
+    "what trains must be a parameter": {"train": ["scores"]},
+    "layers must train in float32 or in int8, not both": {"keep": ["dense"]},
+    "outputs that train must be float32": {"outputs": Dtype.int8},
+    "data must be batches of 1 inputs and 1 targets": {"data": [np.zeros((2, 64), np.float32)]},
+    "there must be batches": {"data": []},
+    "there must be an array for each": {"arrays": {}},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_wrong_options_are_refused(message):
+    batch, features = NdArrayType((2,)), NdArrayType((64,))
+    task = Task(layers.dense(batch, features, NdArrayType((3,))), sgd(0.1), mse)
+    learner = emit(task, "numpy").load()().learner(0)
+    data = [(np.zeros((2, 64), np.float32), np.zeros((2, 3), np.float32))]
+    options = {"arrays": learner, "data": data, "train": ["dense"]} | REFUSED[message]
+    with pytest.raises(OptionError, match=message):
+        quantise(task, **options)
