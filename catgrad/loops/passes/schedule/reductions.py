@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from catgrad.dims import product
+from catgrad.dims import Size, product
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
@@ -17,6 +17,7 @@ from catgrad.loops.ir.nest import (
     Store,
     Substituted,
     nested,
+    rewritten,
     size_hint,
     statements,
 )
@@ -24,6 +25,7 @@ from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, S
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.schedule.interchange import short_last
+from catgrad.loops.passes.schedule.short_rows import ShortRows, short_rows
 from catgrad.loops.passes.schedule.unroll import MAX_UNROLLED_ITERATIONS
 from catgrad.ops.arithmetic import Add, Maximum, Minimum, Multiply
 from catgrad.ops.compare import Equal, Greater, Less, NotEqual, Select
@@ -69,7 +71,7 @@ def schedule_reductions(lowered: Lowered, machine: Machine) -> Lowered:
         if isinstance(item.op, ArgMax | ArgMin):
             return _index_of_extremum(item, free, item.op)
         schedule = _Schedule(item, free, machine.float64_sums)
-        return schedule.by_memory() if vectors else schedule.one_by_one()
+        return schedule.by_memory(machine.vectors.lanes) if vectors else schedule.one_by_one()
 
     return lowered.map_kernels(
         lambda kernel: Kernel([new for item in kernel.body for new in scheduled(item)])
@@ -96,9 +98,12 @@ class _Schedule:
         few = size_hint(product(tuple(v.extent for v in self.reduce.axes))) <= MAX_UNROLLED_ITERATIONS
         return self._nest([*(short_last(self.free) if few else self.free), *self.reduce.axes])
 
-    def by_memory(self) -> list[Item]:
-        """Traverse the elements in memory order, by blocks of columns."""
+    def by_memory(self, lanes: int) -> list[Item]:
+        """Traverse the elements in memory order, by blocks of columns, or with a sum for each lane."""
         r = self.reduce
+        found = short_rows(r, self.free, lanes)
+        if found and (len(found.rows) > 1 or not self._rounds_often(found.terms)):
+            return self._by_rows(found)
         order = _memory_order(r.scalar, self.free, r.axes)
         if order[-1:] and order[-1] in self.free and (cut := _in_blocks(order[-1])):
             outer, inner = cut
@@ -120,10 +125,49 @@ class _Schedule:
         if in_two and self._is_long(order[first:]) and not inside:
             return nested(order[:first], self._added_in_two(order[first:], own, total, scalar))
         last: Scalar = Load(total, own)
-        body = _again(inside, Store(total, own, number(r.identity, wide)))
+        body = _again(inside, [Store(total, own, number(r.identity, wide))])
         body += nested(order[first:], [Accumulate(total, own, r.op, scalar)])
-        body += _again(inside, Store(r.buffer, r.indices, self._narrowed(last)))
+        body += _again(inside, [Store(r.buffer, r.indices, self._narrowed(last))])
         return nested(order[:first], body)
+
+    def _by_rows(self, found: ShortRows) -> list[Item]:
+        """Sum short rows, element by element; many in groups, the sums of these in float64."""
+        r, own = self.reduce, tuple(map(index, self.free))
+        if not self._rounds_often(found.terms):
+            part = self._accumulator(self.wide)
+            store = Store(r.buffer, r.indices, self._narrowed(Load(part, own)))
+            return nested(found.outside, self._partial_sums(found, part, own, store))
+        outer, *rows = found.rows
+        part, total = (
+            self._accumulator(Dtype.float32),
+            replace(self._accumulator(Dtype.float64), name="total"),
+        )
+        add = Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64))
+        last = self._narrowed(cast(Load(total, own), Dtype.float32))
+        body = [
+            *_again(found.inside, [Store(total, own, number(0, Dtype.float64))]),
+            *nested([outer], self._partial_sums(replace(found, rows=tuple(rows)), part, own, add)),
+            *_again(found.inside, [Store(r.buffer, r.indices, last)]),
+        ]
+        return nested(found.outside, body)
+
+    def _partial_sums(self, found: ShortRows, part: Buffer, own: Indices, last: Item) -> list[Item]:
+        """Sum rows to one sum for each of their elements, add these up, and use the total."""
+        r, identity = self.reduce, number(self.reduce.identity, self.wide)
+        sums = Buffer(part.name, NdArrayType((*part.type.shape, found.element.extent), self.wide))
+        at = (*own, index(found.element))
+        add = Accumulate(sums, at, r.op, self._widened(found.scalar))
+        again = Variable(found.element.extent)
+        total = nested([again], [Accumulate(part, own, r.op, Load(sums, (*own, index(again))))])
+        return [
+            *_again([*found.inside, found.element], [Store(sums, at, identity)]),
+            *nested([*found.rows, *found.inside, found.element], [add]),
+            *_again(found.inside, [Store(part, own, identity), *total, last]),
+        ]
+
+    def _accumulator(self, dtype: Dtype) -> Buffer:
+        shape = tuple(v.extent for v in self.free)
+        return Buffer(accumulator(self.reduce.op), NdArrayType(shape, dtype))
 
     def _widened(self, term: Scalar) -> Scalar:
         """Convert a term to the accumulator's dtype; a product of two float32 is exact in float64."""
@@ -137,10 +181,14 @@ class _Schedule:
 
     def _is_long(self, order: Sequence[Variable]) -> bool:
         """Tell whether one accumulator of a sum by nested loops would round too often."""
-        count = product(tuple(v.extent for v in order))
         nests = [v for v in order if v.extent != 1]
-        many = len(nests) > 1 and nests[0] is order[0] and not (isinstance(count, int) and count <= MAX_TERMS)
-        return many and isinstance(self.reduce.op, Add) and self.wide is Dtype.float32
+        is_nest = len(nests) > 1 and nests[0] is order[0]
+        return is_nest and self._rounds_often(product(tuple(v.extent for v in order)))
+
+    def _rounds_often(self, terms: Size) -> bool:
+        """Tell whether one accumulator would round a sum of so many terms too often."""
+        few = isinstance(terms, int) and terms <= MAX_TERMS
+        return not few and isinstance(self.reduce.op, Add) and self.wide is Dtype.float32
 
     def _is_long_alone(self, order: Sequence[Variable]) -> bool:
         """Tell whether a sum by one loop has too many terms for float32, or may have over a whole array."""
@@ -274,7 +322,7 @@ def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:
     return Variable(extent // COLUMN_BLOCK), Variable(COLUMN_BLOCK)
 
 
-def _again(variables: Sequence[Variable], store: Store) -> list[Item]:
-    """Repeat a store in new loops over these variables."""
+def _again(variables: Sequence[Variable], items: Sequence[Item]) -> list[Item]:
+    """Repeat items in new loops over these variables."""
     new = {v: Variable(v.extent) for v in variables}
-    return nested(list(new.values()), [store.map(Substituted({v: index(n) for v, n in new.items()}))])
+    return nested(list(new.values()), rewritten(items, Substituted({v: index(n) for v, n in new.items()})))
