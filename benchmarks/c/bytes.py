@@ -27,7 +27,10 @@ from benchmarks.options import Flags, Keep, Only, is_chosen
 from benchmarks.records import Row
 
 COMMAND = "python -m benchmarks.c.bytes"
-PRODUCTS = "1×128×784 1×1024×1024 1×10×128 64×128×784 128×784×128 256×256×256 512×512×512 1024×1024×1024 16×512×128 8×1024×1024 128×10×128"
+PRODUCTS = (
+    "1×128×784 1×1024×1024 1×10×128 64×128×784 128×784×128 256×256×256 512×512×512 1024×1024×1024 16×512×128 "
+    "8×1024×1024 128×10×128"
+)
 CONVOLUTIONS = "64×64×32 64×64×8 32×16×32 128×128×16"
 """Filters, channels and side of the image."""
 
