@@ -235,7 +235,8 @@ def test_large_products_have_a_version_for_warp_groups(dtype):
 
 
 FULL = "fed.full() + stage, number / Tiles::stages % 2)"
-EMPTY = "        wait_for_phase(fed.empty() + stage, number / Tiles::stages % 2 ^ 1);\n"
+EMPTY = "        wait_for_phase(empty() + stage, number / stages % 2 ^ 1);\n"
+SECOND = "load_tile(stage.left + box * 128, &maps.left, stage.full, row_tile + box, begin, 0, 0)"
 RELEASED = "slice > 0) {\n            arrive_at_barrier(fed.empty() + (number - 1)"
 PUBLISHED = "        publish_stores();\n        __syncwarp();\n        if (lane == 0) {\n"
 READ = "        if (lane == 0) {\n            wait_for_stores<0>();\n        }\n        __syncwarp();\n"
@@ -248,11 +249,13 @@ FAULTS = {
         RELEASED.replace("slice > 0", "true").replace("(number - 1)", "number"),
     ),
     "a stage of one consumer": ("init_barrier(Tiles::empty() + i, 2)", "init_barrier(Tiles::empty() + i, 1)"),
-    "fewer bytes": ("fed.full() + stage, Tiles::bytes)", "fed.full() + stage, 16384)"),
+    "fewer bytes": ("expect_bytes(full() + stage, bytes)", "expect_bytes(full() + stage, 16384)"),
+    "a producer of all lanes": (" && elect_thread()", ""),
     "no fence": ("        fence_products();\n", ""),
     "no last wait": ("    wait_for_products<0>();\n", ""),
     "too many registers": ("raise_registers<232>", "raise_registers<240>"),
-    "slices that overlap": ("y + slice * terms, z", "y + slice * terms / 2, z"),
+    "slices that overlap": (SECOND, SECOND.replace("begin", "begin / 2")),
+    "boxes at the same place": (SECOND, SECOND.replace("stage.left + box * 128", "stage.left")),
     "another offset": ("right_by_terms ? 16 : 8192", "right_by_terms ? 16 : 1024"),
     "tiles that begin in the first stage": ("return before * slices();", "return 0;"),
     "a last stage that is not released": ("if (is_first && fed.slices() > 0)", "if (false)"),
@@ -265,7 +268,7 @@ FAULTS = {
     "rows of the first warp": ("(int)threadIdx.x / 32 * 16", "0"),
     "rows of the other consumer": ("threadIdx.x / 128 * 8192", "(1 - threadIdx.x / 128) * 8192"),
 }
-"""Changes of the functions of the runtime that multiply by warp groups."""
+"""Changes of a kernel that multiplies by warp groups, and of the functions of the runtime for it."""
 ALONE = sized(256, 64 * 9 - 8, 256, True, False)
 """A product of two tiles."""
 
@@ -285,8 +288,9 @@ def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault, monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_MULTIPROCESSORS", "1")
     files = {name: str(text) for name, text in alone().files.items()}
     old, new = FAULTS[fault]
-    assert files["products_runtime.cuh"].count(old) == 1
-    files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(old, new)
+    [name] = [name for name in ("products.cu", "products_runtime.cuh") if old in files[name]]
+    assert files[name].count(old) == 1
+    files[name] = files[name].replace(old, new)
     assert is_right(alone()) and not is_right(replace(alone(), files=files))
 
 

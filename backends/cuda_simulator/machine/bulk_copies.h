@@ -12,7 +12,7 @@ SIMULATOR_UNSEEN inline unsigned swizzled(unsigned byte, unsigned swizzle) {
 /* A box of an array, and its place in shared memory. */
 struct Box {
     TensorMap map;
-    int at[MAX_DIMENSIONS];
+    int at[MAX_DIMENSIONS], offsets[2];
     unsigned chunk;
 
     SIMULATOR_UNSEEN unsigned row_bytes() const { return map.box[0] * map.element_bytes; }
@@ -38,7 +38,27 @@ struct Box {
     }
 
 private:
+    /* Finds the pixel that is some after the first one: of its row, the next row, the next image. */
+    SIMULATOR_UNSEEN char *find_pixel(int64_t i) const {
+        char *row = map.data;
+        for (unsigned d = 1; d < 3; d++) {
+            const int64_t count = count_pixels(map, d - 1), number = i + (at[d] - map.lower[d - 1]) / map.steps[d];
+            const int64_t x = map.lower[d - 1] + number % count * map.steps[d] + offsets[d - 1];
+            if (x < 0 || x >= static_cast<int64_t>(map.sizes[d])) {
+                row = nullptr;
+            }
+            row += row ? x * static_cast<int64_t>(map.strides[d]) : 0;
+            i = number / count;
+        }
+        const int64_t image = at[3] + i;
+        const bool exists = row && image >= 0 && image < static_cast<int64_t>(map.sizes[3]);
+        return exists ? row + image * static_cast<int64_t>(map.strides[3]) : nullptr;
+    }
+
     SIMULATOR_UNSEEN char *find_row(unsigned i) const {
+        if (map.of_pixels) {
+            return find_pixel(i);
+        }
         char *row = map.data;
         for (unsigned d = 1; d < map.dimensions; d++) {
             const int64_t x = int64_t(at[d]) + int64_t(i % map.box[d]) * map.steps[d];
@@ -112,7 +132,10 @@ SIMULATOR_UNSEEN inline TensorMap encoded(const CUtensorMap *from) {
 
 /* Makes a box of a map at these coordinates. */
 template <class... Coordinates> SIMULATOR_UNSEEN Box box_of(const CUtensorMap *map, Coordinates... coordinates) {
-    const Box box = {encoded(map), {coordinates...}, 0};
+    const Box box = {encoded(map), {coordinates...}, {}, 0};
+    if (box.map.of_pixels) {
+        fail(cudaErrorLaunchFailure, "a copy without offsets needs a tensor map of boxes, not of windows");
+    }
     if (box.map.dimensions != sizeof...(coordinates)) {
         fail(cudaErrorLaunchFailure, "a copy with %u coordinates needs a tensor map of as many dimensions, not %u",
              static_cast<unsigned>(sizeof...(coordinates)), box.map.dimensions);
@@ -126,15 +149,36 @@ SIMULATOR_UNSEEN void load_tile(void *to, const CUtensorMap *map, uint64_t *barr
     begin_load(box, to, barrier, box.alignment());
 }
 
+/* cp.async.bulk.tensor.4d.im2col: pixels from one on, each at an offset in its window. */
+SIMULATOR_UNSEEN inline void load_window(void *to, const CUtensorMap *map, uint64_t *barrier, int channel, int x, int y, int image,
+                                         int offset_x, int offset_y) {
+    const Box box = {encoded(map), {channel, x, y, image}, {offset_x, offset_y}, 0};
+    if (!box.map.of_pixels) {
+        fail(cudaErrorLaunchFailure, "a copy with offsets needs a tensor map of windows, not of boxes");
+    }
+    for (unsigned d = 1; d < 3; d++) {
+        const int first = box.at[d] - box.map.lower[d - 1], offset = box.offsets[d - 1];
+        if (first < 0 || first % box.map.steps[d] || first / box.map.steps[d] >= count_pixels(box.map, d - 1)) {
+            fail(cudaErrorLaunchFailure, "a copy must begin at a pixel that a window begins at: %d is not one, of axis %u, whose "
+                 "windows begin at %lld in steps of %u", box.at[d], d, static_cast<long long>(box.map.lower[d - 1]),
+                 static_cast<unsigned>(box.map.steps[d]));
+        }
+        if (offset < 0 || offset > 255) {
+            fail(cudaErrorLaunchFailure, "an offset in a window must be from 0 to 255, not %d", offset);
+        }
+    }
+    begin_load(box, to, barrier, box.alignment());
+}
+
 /* Loads bytes that lie side by side. */
 SIMULATOR_UNSEEN inline void load_bytes(void *to, const void *from, unsigned bytes, uint64_t *barrier) {
     if (reinterpret_cast<uintptr_t>(from) % 16 || bytes % 16 || bytes == 0) {
         fail(cudaErrorMisalignedAddress, "a copy must have a multiple of 16 bytes from a multiple of 16, not %u from %p",
              bytes, from);
     }
-    TensorMap map = {MAP, static_cast<char *>(const_cast<void *>(from)), {bytes, 1, 1, 1, 1}, {1}, {bytes, 1, 1, 1, 1},
-                     {1, 1, 1, 1, 1}, 1, 1, 0, false};
-    begin_load({map, {}, 0}, to, barrier, CHUNK_BYTES);
+    TensorMap map = {MAP, {}, {}, static_cast<char *>(const_cast<void *>(from)), {bytes, 1, 1, 1, 1}, {1},
+                     {bytes, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, 1, 1, 0, false, false};
+    begin_load({map, {}, {}, 0}, to, barrier, CHUNK_BYTES);
 }
 
 SIMULATOR_STATE unsigned store_groups[MAX_THREADS];  // that a thread has committed

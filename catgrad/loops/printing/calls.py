@@ -34,6 +34,8 @@ class Parameter:
 class TensorMap:
     """The tensor map of an operand: its first element, the sizes of its dimensions, the innermost first, the
     strides of all but this, and the places of a box, whose rows have 128 bytes.
+
+    Windows of an image begin at pixels of both axes, in steps from the lower corners to the upper ones.
     """
 
     dtype: Dtype
@@ -41,6 +43,9 @@ class TensorMap:
     sizes: tuple[Text, ...]
     strides: tuple[Text, ...]
     places: int
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ from catgrad.loops.printing.lines import (
     Copy,
     Digit,
     Either,
-    Feeding,
     For,
     Greatest,
     Line,
@@ -61,7 +60,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, is_alone, warpgroup_product
+from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding, is_alone
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -331,14 +330,9 @@ class KernelPrinter:
         self.stays = product is not None and count.number != 1 and is_alone(product, self.tensor_floats)
         lines = self._numbered(inner, around) if axis.has_team else []
         lines += self._iteration(variables, lets, inner, around)
-        feeding = self._feeding(inner, product) if product else None
+        fed = feeding(self.expressions, self.namer.fresh, inner, product, self.stays) if product else None
         team, own = (around.team, around.threads), self.interface.is_part
-        return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own, feeding)
-
-    def _feeding(self, tile: Loop, product: Loop) -> Feeding:
-        """Print what a producer does for a tile of the grid."""
-        conditions = tuple(map(self.expressions.condition, tile.conditions))
-        return Feeding(warpgroup_product(self.expressions, product, self.stays), conditions)
+        return Threads(axis, number, count, digits, tuple(lines), *team, first, end, own, fed)
 
     def _numbered(self, team: Loop, around: Around) -> list[Line]:
         """Print the variables by which nests number the threads of a team, each once."""

@@ -223,26 +223,30 @@ class RowProduct(Line):
 
 
 @dataclass(frozen=True)
-class Operand:
-    """A factor that is brought by boxes: whether terms lie side by side, and where the first box begins."""
+class BoxCopies:
+    """Copies of the boxes of a factor: where they begin, and of an image at which offsets in windows.
 
-    by_terms: bool
+    There is one, or one for each value of the variable `box`, which counts so many places.
+    """
+
     first: tuple[Text, ...]
+    offsets: tuple[Text, ...]
+    box: str = ""
+    places: int = 0
 
 
 @dataclass(frozen=True)
 class WarpgroupProduct(Line):
     """A product of warp groups, of tiles with so many columns, in slices, as the sums of a block.
 
-    The block stays for several, or has one only.
+    Terms of each factor lie side by side, or places do. The block stays for several, or has one only.
     """
 
     dtype: Dtype
     sums: str
     columns: int
     slice: int
-    left: Operand
-    right: Operand
+    by_terms: tuple[bool, bool]
     terms: Text
     stays: bool
 
@@ -258,10 +262,16 @@ class StoredTile(Line):
 
 @dataclass(frozen=True)
 class Feeding(Line):
-    """The lines by which a producer brings the operands of a product, whose tile it is if conditions hold."""
+    """The lines by which a producer brings the operands of a product, whose tile it is if conditions hold.
+
+    The slices of its terms begin at the values of a variable.
+    """
 
     product: WarpgroupProduct
     conditions: tuple[tuple[Text, Text, bool, bool], ...]
+    begin: str
+    left: BoxCopies
+    right: BoxCopies
 
     @property
     def stays(self) -> bool:

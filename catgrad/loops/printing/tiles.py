@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import SLICE_BYTES, Box, box
-from catgrad.loops.ir.index import ZERO, Index, Variable
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
     Item,
@@ -19,13 +19,15 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Compute, Load, Masked, Space
+from catgrad.loops.ir.scalar import Load, Masked, Space
+from catgrad.loops.ir.windows import operand_boxes
 from catgrad.loops.printing.calls import Feed, TensorMap
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     AsynchronousCopy,
+    BoxCopies,
+    Feeding,
     Line,
-    Operand,
     OuterProducts,
     Places,
     RowProduct,
@@ -92,14 +94,40 @@ def warpgroup_product(here: Expressions, loop: Loop, stays: bool) -> WarpgroupPr
     """Print the loops of a product of warp groups, which a block may compute several of."""
     (_, column, term), [s] = perfect_nest([loop])
     assert isinstance(s, Accumulate)
-    boxes = [each for each, _ in _boxes(loop)]
-    left, right = (
-        Operand(each.by_terms, tuple(here.index(d.first) for d in each.dimensions)) for each in boxes
+    left, right = (each for each, _ in operand_boxes(loop))
+    dtype = left.buffer.type.dtype
+    sizes, terms = (size_hint(column.extent), SLICE_BYTES // dtype.itemsize), here.size(term.extent)
+    by_terms = left.by_terms, right.by_terms
+    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, by_terms, terms, stays)
+
+
+def feeding(
+    here: Expressions, fresh: Callable[[str], str], tile: Loop, product: Loop, stays: bool
+) -> Feeding:
+    """Print what a producer does for a tile of the grid."""
+    conditions = tuple(map(here.condition, tile.conditions))
+    line, (*_, term) = warpgroup_product(here, product, stays), perfect_nest([product])[0]
+    begin = Variable(term.extent, "begin", line.slice)
+    here.variables[begin] = fresh(begin.name)
+    several = [not each.by_terms and place.extent > line.slice for each, place in operand_boxes(product)]
+    box = fresh("box") if any(several) else ""
+    copies = (
+        _copies(here, each, place, {term: index(begin)}, line.slice, box if is_several else "")
+        for (each, place), is_several in zip(operand_boxes(product), several, strict=True)
     )
-    dtype = boxes[0].buffer.type.dtype
-    sizes = size_hint(column.extent), SLICE_BYTES // dtype.itemsize
-    terms = here.size(term.extent)
-    return WarpgroupProduct(dtype, here.name_of(s.buffer), *sizes, left, right, terms, stays)
+    return Feeding(line, conditions, here.variables[begin], *copies)
+
+
+def _copies(
+    here: Expressions, each: Box, place: Variable, begin: Mapping[Variable, Index], slice: int, box: str
+) -> BoxCopies:
+    """Print the copies of a slice of an operand: of all places, or of as many as a box has, one by one."""
+    at = Variable(place.extent, "box", slice)
+    here.variables[at] = box
+    values = {**begin, place: index(at) if box else ZERO}
+    first = tuple(here.index(d.index.substitute(values)) for d in each.dimensions)
+    offsets = tuple(here.index(p.offset.substitute(values)) for p in each.pixels)
+    return BoxCopies(first, offsets, box, size_hint(place.extent))
 
 
 def fed_lines(here: Expressions, loop: Loop, stays: bool) -> tuple[Line, ...]:
@@ -109,7 +137,8 @@ def fed_lines(here: Expressions, loop: Loop, stays: bool) -> tuple[Line, ...]:
     lines: list[Line] = [line := warpgroup_product(here, product, stays)]
     for places, [s] in map(perfect_nest, [[store] for store in stores]):
         assert isinstance(s, Store)
-        first = tuple(here.index(d.first) for d in _stored_box(places, s).dimensions)
+        begin = dict.fromkeys(places, ZERO)
+        first = tuple(here.index(d.index.substitute(begin)) for d in _stored_box(places, s).dimensions)
         lines.append(StoredTile(s.buffer.type.dtype, line, first))
     return tuple(lines)
 
@@ -121,7 +150,7 @@ def fed_product(items: Sequence[Item]) -> Loop | None:
 
 def is_alone(product: Loop, tensor_floats: int) -> bool:
     """Tell whether a block of a product of warp groups has a multiprocessor for itself."""
-    left, right = _boxes(product)
+    left, right = operand_boxes(product)
     in_parts = tensor_floats > 1 and left[0].buffer.type.dtype is Dtype.float32
     return in_parts or size_hint(right[1].extent) > SHARING_COLUMNS
 
@@ -131,7 +160,7 @@ def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
     product = fed_product(items)
     if product is None:
         return None
-    left, right = _boxes(product)
+    left, right = operand_boxes(product)
     maps = _tensor_map(here, *left), _tensor_map(here, *right)
     nests = (perfect_nest([loop]) for loop in loops(items) if loop.axis is Axis.WARPGROUP)
     stored = next((_stored_box(v, s) for v, [s] in nests if len(v) == 2 and isinstance(s, Store)), None)
@@ -148,17 +177,6 @@ def _stored_box(places: Sequence[Variable], s: Store) -> Box:
     return found
 
 
-def _boxes(loop: Loop) -> Iterator[tuple[Box, Variable]]:
-    """Yield the operands of a product of warp groups, each as boxes of places that a variable counts."""
-    (row, column, term), [s] = perfect_nest([loop])
-    assert isinstance(s, Accumulate)
-    for operand, place in zip(s.scalar.operands, (row, column), strict=True):
-        converted = isinstance(operand, Compute)
-        found = box(operand.operands[0] if converted else operand, place, term)
-        assert found
-        yield found, place
-
-
 def _tensor_map(here: Expressions, each: Box, place: Variable) -> TensorMap:
     sizes, strides = (
         tuple(map(here.size, all)) for all in zip(*((d.size, d.stride) for d in each.dimensions), strict=True)
@@ -166,7 +184,8 @@ def _tensor_map(here: Expressions, each: Box, place: Variable) -> TensorMap:
     dtype = each.buffer.type.dtype
     places = size_hint(place.extent) if each.by_terms else SLICE_BYTES // dtype.itemsize
     first = here.address(each.buffer, Index((), each.offset))
-    return TensorMap(dtype, first, sizes, strides[1:], places)
+    corners = zip(*((p.lower, p.upper, p.step) for p in each.pixels), strict=True)
+    return TensorMap(dtype, first, sizes, strides[1:], places, *corners)
 
 
 def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:

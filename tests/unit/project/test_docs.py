@@ -110,7 +110,13 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     ("page", "target", "language", "tasks", "count"),
     [
         ("loops.md", "c", "c", ["rows"], 3),
-        ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small", "product", "image", "heads"], 11),
+        (
+            "gpu-schedules.md",
+            "cuda",
+            "cpp",
+            ["rows", "words", "small", "product", "image", "features", "heads"],
+            12,
+        ),
     ],
 )
 def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):

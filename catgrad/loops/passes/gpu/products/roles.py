@@ -36,6 +36,13 @@ class MatrixProduct:
     right: Scalar
 
     @property
+    def turned(self) -> MatrixProduct:
+        """The transposed product: columns are its rows."""
+        return MatrixProduct(
+            self.reduce, self.batch, self.columns, self.rows, left=self.right, right=self.left
+        )
+
+    @property
     def sums(self) -> tuple[Variable, ...]:
         """The variables that are summed over."""
         return self.reduce.axes

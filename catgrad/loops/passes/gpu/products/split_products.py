@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.dims import Dim, product
+from catgrad.loops.ir.boxes import SLICE_BYTES
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, perfect_nest
 from catgrad.loops.ir.scalar import Bounds, Buffer
@@ -135,12 +136,17 @@ def _splits(found: MatrixProduct, numbers: Collection[int], machine: Machine) ->
 
 
 def _copied_at_once(found: MatrixProduct, axis: Variable, machine: Machine) -> int:
-    """Count the elements that are copied at once along an axis: of channels, but not of images or pixels."""
+    """Count the elements that are copied at once along an axis: of channels, but not of images or pixels.
+
+    They are those of a slice of warp groups, where channels are of whole slices.
+    """
     loads = [load for factor in (found.left, found.right) for load in factor.loads()]
     places = [place for load in loads for place in load.indices if axis in {*place.variables()}]
     is_alone = all(place.variable is axis for place in places)
     is_channel = is_alone and any(place in load.indices[1:] for load in loads for place in places)
-    width = machine.aligned_bytes // found.factor_dtype.itemsize
+    widths = [bytes // found.factor_dtype.itemsize for bytes in (SLICE_BYTES, machine.aligned_bytes)]
+    slice, width = widths
+    width = slice if machine.gpu.warpgroups and count([axis]) % slice == 0 else width
     return width if is_channel and found.is_on_tensor_cores(machine) else 1
 
 

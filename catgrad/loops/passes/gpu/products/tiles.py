@@ -25,6 +25,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
+from catgrad.loops.ir.windows import operand_boxes
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Slices
@@ -53,9 +54,15 @@ GROUP = 16
 
 
 def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
-    """Tile the matrix product of a kernel; None if it has none."""
+    """Tile the matrix product of a kernel, or the transposed one if that is better for warp groups.
+
+    None if it has none.
+    """
     found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
-    return Kernel([_Tiles(found, _epilogue(kernel.body[0]), machine).loop()]) if found else None
+    if found is None:
+        return None
+    tiles = [_Tiles(each, _epilogue(kernel.body[0]), machine) for each in (found, found.turned)]
+    return Kernel([min(tiles, key=lambda each: each.disadvantages).loop()])
 
 
 def _epilogue(item: Item) -> list[Item]:
@@ -127,6 +134,14 @@ class _Tiles(ThreadTiles):
             if self.by_warpgroups and not epilogue
             else None
         )
+
+    @property
+    def disadvantages(self) -> tuple[bool, bool]:
+        """Tell whether warp groups cannot multiply it, or columns, of which a thread has many, are pixels."""
+        if self.by_warpgroups is None:
+            return True, False
+        _, (right, _) = operand_boxes(self.by_warpgroups)
+        return False, right.by_terms and bool(right.pixels)
 
     def _operand(self, factor: Scalar, side: Side) -> Operand:
         by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)

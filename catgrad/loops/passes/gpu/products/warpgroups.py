@@ -17,6 +17,7 @@ from catgrad.loops.ir.boxes import SLICE_BYTES, box
 from catgrad.loops.ir.index import Atom, Either, Index, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Reduce, Rewriter, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number, unmasked
+from catgrad.loops.ir.windows import pixel_number, window
 from catgrad.loops.passes.gpu.products.operands import Terms
 from catgrad.loops.passes.gpu.products.roles import SHORT
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unflat
@@ -39,7 +40,7 @@ def warpgroup_product(
         return None
     term, places = Variable(terms.depth, "term"), [Variable(side.width, side.name) for side in sides]
     parts = [_part(*each, terms, term) for each in zip(factors, sides, places, strict=True)]
-    if any(part is None or box(part, place, term) is None for part, place in zip(parts, places, strict=True)):
+    if None in parts:
         return None
     digits = _own_digits(sides, places)
     both = tuple(converted(part, sums.type.dtype) for part in parts if part)
@@ -111,15 +112,24 @@ def _exchanged(sides: Sequence[Side]) -> tuple[Variable, Variable]:
 
 
 def _part(factor: Scalar, side: Side, place: Variable, terms: Terms, term: Variable) -> Scalar | None:
-    """Return a factor by its place in a tile and its term, 0 beyond the ends of both."""
-    values = side.values(index(place)) | unflat(terms.variables, index(term))
-    scalar = Substituted(values).scalar(factor)
-    ends = [c for c in unmasked(scalar)[0] if term in {*c.index.variables()}]
-    if ends and not _is_whole(terms, scalar):
-        return None  # a slice would go on into the next part of the terms
-    own = [] if ends else [Bounds(index(term), terms.depth, False, True)]
-    bounds = (Bounds(index(side.first) + index(place), side.extent, False, True), *own)
-    return Masked(bounds, scalar, number(0, scalar.dtype))
+    """Return a factor by its place in a tile and its term, 0 beyond the ends; None if no map describes it.
+
+    Of an image, either places or terms are pixels.
+    """
+    at, k = index(side.first) + index(place), index(term)
+    pixels = pixel_number(at, side.extent, side.width), pixel_number(k, terms.depth, side.width)
+    for first, each in ((at, k), (pixels[0], k), (at, pixels[1])):
+        values = unflat(side.variables, first) | unflat(terms.variables, each)
+        scalar = Substituted(values).scalar(factor)
+        ends = [c for c in unmasked(scalar)[0] if term in {*c.index.variables()}]
+        is_image = (first, each) != (at, k)
+        if ends and not is_image and not _is_whole(terms, scalar):
+            continue  # a slice would go on into the next part of the terms
+        own = [] if ends and not is_image else [Bounds(k, terms.depth, False, True)]
+        part = Masked((Bounds(at, side.extent, False, True), *own), scalar, number(0, scalar.dtype))
+        if (window if is_image else box)(part, place, term):
+            return part
+    return None
 
 
 def _is_whole(terms: Terms, factor: Scalar) -> bool:
