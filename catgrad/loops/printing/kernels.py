@@ -60,7 +60,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding, is_alone
+from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -135,7 +135,7 @@ class KernelPrinter:
         self.expressions = Expressions(dialect, self._name, machine.gpu.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
-        self.per_thread, self.stays, self.tensor_floats = False, False, machine.gpu.tensor_floats
+        self.per_thread, self.stays = False, False
         self.launch: Launch | None = None
 
     def _finished(self, machine: Machine) -> Kernel:
@@ -327,7 +327,7 @@ class KernelPrinter:
         count = self.expressions.product(counts)
         first, end = self._part(loop, variables, count)
         product = fed_product([inner]) if axis is Axis.BLOCK else None
-        self.stays = product is not None and count.number != 1 and is_alone(product, self.tensor_floats)
+        self.stays = product is not None and count.number != 1
         lines = self._numbered(inner, around) if axis.has_team else []
         lines += self._iteration(variables, lets, inner, around)
         fed = feeding(self.expressions, self.namer.fresh, inner, product, self.stays) if product else None

@@ -36,10 +36,6 @@ from catgrad.loops.printing.lines import (
     TileProduct,
     WarpgroupProduct,
 )
-from catgrad.types import Dtype
-
-SHARING_COLUMNS = 128
-"""Columns of tiles, at most, of which two blocks share a multiprocessor: one begins while the other ends."""
 
 STORED_ROWS = 16
 """Rows of a result that a warp stores at once."""
@@ -146,13 +142,6 @@ def fed_lines(here: Expressions, loop: Loop, stays: bool) -> tuple[Line, ...]:
 def fed_product(items: Sequence[Item]) -> Loop | None:
     """Find the loops of a product of warp groups."""
     return next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
-
-
-def is_alone(product: Loop, tensor_floats: int) -> bool:
-    """Tell whether a block of a product of warp groups has a multiprocessor for itself."""
-    left, right = operand_boxes(product)
-    in_parts = tensor_floats > 1 and left[0].buffer.type.dtype is Dtype.float32
-    return in_parts or size_hint(right[1].extent) > SHARING_COLUMNS
 
 
 def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
