@@ -1,7 +1,7 @@
-"""Correctness on a GPU: rounding to TF32, compute-sanitizer on the steps of four models, and conformance.
+"""Correctness on a GPU: rounding to TF32, exact products and windows, steps of four models, and conformance.
 
-`python -m benchmarks.cuda.check MODEL` takes steps of one model, and fails if its losses are not those of the
-reference; compute-sanitizer runs that.
+`python -m benchmarks.cuda.check NAME` runs one check, and fails if results are not those of the reference: of
+a model, losses of steps, which compute-sanitizer runs too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
 
+from benchmarks.cuda.exact import differing
 from benchmarks.cuda.rounding import rounding
 from benchmarks.cuda.workloads import GPU_WORKLOADS, GpuWorkload
 from benchmarks.harness import ROOT
@@ -26,8 +28,8 @@ CHECKED = ("iris", "digits", "resnet-8", "char-gpt-bf16")
 """The models that take steps, at the sizes of the simulator."""
 TOOLS = ("memcheck", "racecheck", "synccheck")
 STEPS, TOLERANCE = 3, 1e-3
-SECONDS = 30
-"""The time of compute-sanitizer for each model and tool, at most."""
+SECONDS = 90
+"""The time of a check, at most; those of numbers run at once, and then those for races."""
 FAILED = 9
 """The exit status of compute-sanitizer where it finds an error."""
 
@@ -59,29 +61,30 @@ def agrees(name: str, **options: bool) -> str:
 
 
 def checked(left: Callable[[], float]) -> Iterator[str]:
-    """Check a device while there is time, and say what was found."""
-    yield f"factors of math=tf32 are rounded {rounding()}"
-    for tool, name in product(TOOLS, CHECKED):
-        yield f"{name}, {tool}: {sanitized(name, tool, min(left(), SECONDS))}"
-    for name in CHECKED:
-        yield f"{name}: {agrees(name) or 'the losses are those of NumPy'}"
-    if left() > 0:
-        from catgrad.testing import conformance
+    """Check a device while there is time, and say what was found: of numbers first, then of races.
 
-        yield str(conformance("cuda"))
+    Each check is a process of its own, since an error on a GPU ends all later calls of a process.
+    """
+    numbers = [("rounding",), ("exact",), *((name,) for name in CHECKED), ("conformance",)]
+    races = [(name, tool) for tool, name in product(TOOLS, CHECKED)]
+    for some in (numbers, races):
+        with ThreadPoolExecutor(len(some)) as pool:
+            found = [pool.submit(checked_alone, *each, seconds=min(left(), SECONDS)) for each in some]
+            for names, future in zip(some, found, strict=True):
+                yield f"{', '.join(names)}: {future.result()}"
 
 
-def sanitized(name: str, tool: str, seconds: float) -> str:
-    """Take steps under compute-sanitizer, and return what it says at the end, or why it was not run."""
+def checked_alone(name: str, tool: str = "", seconds: float = SECONDS) -> str:
+    """Run a check, perhaps under compute-sanitizer, and return its last line, or why it was not run."""
     program = shutil.which("compute-sanitizer") or shutil.which(
         "compute-sanitizer", path="/usr/local/cuda/bin"
     )
-    if not program:
+    if tool and not program:
         return "not run: there is no compute-sanitizer"
     if seconds <= 0:
         return "not run: the time is up"
-    options = ["--tool", tool, "--error-exitcode", str(FAILED)]
-    command = [program, *options, sys.executable, "-m", __spec__.name, name]
+    under = [str(program), "--tool", tool, "--error-exitcode", str(FAILED)] if tool else []
+    command = [*under, sys.executable, "-m", __spec__.name, name]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -90,8 +93,21 @@ def sanitized(name: str, tool: str, seconds: float) -> str:
     return f"{'passed' if done.returncode == 0 else 'FAILED'}: {last}"
 
 
-if __name__ == "__main__":
-    if found := agrees(sys.argv[1]):
+def check(name: str) -> str:
+    """Run a check in this process, and say what was found. Raises: ToolError if it is wrong."""
+    if name == "rounding":
+        return f"factors of math=tf32 are rounded {rounding()}"
+    if name == "conformance":
+        from catgrad.testing import conformance
+
+        return str(conformance("cuda")).splitlines()[-1]
+    found = differing() if name == "exact" else agrees(name)
+    if found:
         raise ToolError(
-            "steps on a GPU must have the losses of NumPy", found, "report this as a defect of catgrad"
+            "results on a GPU must be those of NumPy", found, "report this as a defect of catgrad"
         )
+    return "the results are those of NumPy"
+
+
+if __name__ == "__main__":
+    print(check(sys.argv[1]))

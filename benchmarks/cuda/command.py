@@ -24,6 +24,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +44,7 @@ from benchmarks.race import TOLERANCE, Race, Result, disagreement
 from benchmarks.records import OURS, Record, Row
 from benchmarks.tables import reasons
 from benchmarks.workloads import STEP, written
-from catgrad.errors import ToolError
+from catgrad.errors import CatgradError, ToolError
 
 CONSOLE = Console(width=190)
 BF16_TOLERANCE = 2e-2
@@ -156,8 +157,17 @@ def kernel_rows(part: str, limit: Limit) -> Iterator[Row]:
                     yield tables.failed_kernel(part, rest.pop(0), error.found)
 
 
-def machine() -> dict[str, Any]:
-    """Describe the GPU. Raises: ToolError without PyTorch, a GPU or nvcc."""
+@contextmanager
+def continued(part: str) -> Iterator[None]:
+    """Say why a part has ended early, and go on with the next one."""
+    try:
+        yield
+    except CatgradError as error:
+        CONSOLE.print(f"{part} ended: {error}", highlight=False, markup=False)
+
+
+def machine(needs_compiler: bool = False) -> dict[str, Any]:
+    """Describe the GPU. Raises: ToolError without PyTorch or a GPU, or nvcc where it is needed."""
     from catgrad.backends.cuda.tools import NVCC
 
     if not find_spec("torch"):
@@ -172,7 +182,8 @@ def machine() -> dict[str, Any]:
             "PyTorch finds none",
             "run it on a machine that has one, or check its programs with --simulate",
         )
-    NVCC.require("benchmarks.cuda")
+    if needs_compiler:
+        NVCC.require("benchmarks.cuda")
     return card()
 
 
@@ -182,7 +193,8 @@ def versions() -> dict[str, str]:
     from catgrad.backends.cuda.tools import NVCC
 
     more = {"trainkernel": importlib.metadata.version("trainkernel")} if find_spec("trainkernel") else {}
-    return {"torch": torch.__version__, "cuda of torch": torch.version.cuda, "nvcc": NVCC.version(), **more}
+    nvcc = NVCC.version() if NVCC.is_installed() else ""
+    return {"torch": torch.__version__, "cuda of torch": torch.version.cuda, "nvcc": nvcc, **more}
 
 
 def measure(part: str, out: Path, limit: Limit) -> None:
@@ -233,7 +245,7 @@ def main(
             for line in prebuilt(parts, prebuild, architectures.split(","), bool(device_check)):
                 CONSOLE.print(line, highlight=False, markup=False)
             return
-        CONSOLE.print(machine())
+        CONSOLE.print(machine(needs_compiler=not libraries))
         if libraries:
             os.environ[LIBRARIES] = str(libraries.absolute())
         if device_check:
@@ -243,5 +255,6 @@ def main(
                 CONSOLE.print(line, highlight=False, markup=False)
         for each in parts:
             if limit.left() > 0:
-                measure(each, out, limit)
+                with continued(each):
+                    measure(each, out, limit)
         CONSOLE.print(f"kept in {out}")

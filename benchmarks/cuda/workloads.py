@@ -30,12 +30,15 @@ IMAGES = (
 class GpuWorkload(Workload):
     """A workload, its part, its device, the precision of its products, and its competitors.
 
+    Its `program` is that of another workload, if this trains the same model against others.
+
     The words of `ours` and of `peers` are those of benchmarks.peers.cuda_emitted and torch_gpu. `reduced` has
     the fields that differ in the simulator. Competitors that train it `alone` on the GPU do so one after the
     other, because its memory does not hold them all.
     """
 
     part: str = "small"
+    program: str = ""
     device: str = "cuda"
     precision: str = "float32"
     alone: bool = False
@@ -45,9 +48,14 @@ class GpuWorkload(Workload):
     measures: tuple[str, ...] = (STEP,)
 
     @property
+    def trained(self) -> str:
+        """The name of its program."""
+        return (self.program or self.name).replace("-", "_")
+
+    @property
     def precise_task(self) -> Task:
         """The task with products in the precision of the workload, but for TF32, an option of the target."""
-        task = replace(self.task, name=f"{self.task.name}_step")  # names that end in bf16 are reserved
+        task = replace(self.task, name=f"{self.trained}_step")  # names that end in bf16 are reserved
         return mixed_precision(task) if self.precision == "bf16" else task
 
     def options_of(self, word: str) -> dict[str, str]:
@@ -88,7 +96,8 @@ def gpt_2(precision: str, title: str, name: str, *peers: str) -> GpuWorkload:
     """GPT-2 124M with AdamW, 8 windows of 1,024 tokens, against some peers."""
     return GpuWorkload(
         name, f"GPT-2 124M, batch 8 × 1024, {title}", "tied_gpt", GPT_2, 8, optimiser=GPT_STEPS, part=name,
-        precision=precision, alone=True, ours=("graph", "graph/cublaslt"), reduced=SMALL_GPT, peers=peers,
+        program=f"gpt-2-{precision}", precision=precision, alone=True, ours=("graph", "graph/cublaslt"),
+        reduced=SMALL_GPT, peers=peers,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from benchmarks.cuda import clock as gpu_clock
 from benchmarks.cuda import command as cuda
 from benchmarks.cuda import tables as gpu_tables
 from benchmarks.cuda.cases import names_of
+from benchmarks.cuda.exact import FORMS, exact_artifact
 from benchmarks.cuda.library import Emitted
 from benchmarks.cuda.rounding import rounded_ways, rounding, rounding_artifact
 from benchmarks.cuda.simulation import simulated, steps
@@ -169,9 +170,17 @@ def test_a_limit_ends_rounds_and_waits(tmp_path):
 @SIMULATED
 def test_the_check_of_a_device_compares_with_numpy():
     assert gpu_check.agrees("iris", simulate=True) == ""
-    assert "compute-sanitizer" in gpu_check.sanitized("iris", "memcheck", 0) or shutil.which(
+    assert "compute-sanitizer" in gpu_check.checked_alone("iris", "memcheck", 0) or shutil.which(
         "compute-sanitizer"
     )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_check_of_a_device_multiplies_by_warp_groups(form):
+    """All majors of a product, and windows with their reverses but that of steps to the input."""
+    text = str(exact_artifact(form).files[f"exact_{form}.cu"])
+    assert text.count(" multiply_fed_") >= 7
+    assert text.count(" load_window(") >= 6
 
 
 @SIMULATED
