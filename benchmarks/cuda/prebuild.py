@@ -54,7 +54,7 @@ def steps(part: str, known: set[str]) -> Iterator[tuple[str, Artifact]]:
         every = {tuple(workload.options_of(word).items()) for word in workload.ours}
         names = {f"{workload.trained} {dict(options)}": dict(options) for options in sorted(every)}
         new = {name: options for name, options in names.items() if name not in known}
-        known |= new.keys()
+        known.update(new)
         if new:
             program = emitted_task(workload.precise_task, (Kind.STEP,))
             for name, options in new.items():

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from benchmarks.cuda import check as gpu_check
 from benchmarks.cuda import clock as gpu_clock
 from benchmarks.cuda import command as cuda
+from benchmarks.cuda import prebuild
 from benchmarks.cuda import tables as gpu_tables
 from benchmarks.cuda.cases import names_of
 from benchmarks.cuda.exact import FORMS, exact_artifact
@@ -173,6 +174,19 @@ def test_the_check_of_a_device_compares_with_numpy():
     assert "compute-sanitizer" in gpu_check.checked_alone("iris", "memcheck", 0) or shutil.which(
         "compute-sanitizer"
     )
+
+
+def test_libraries_of_the_same_program_are_built_once(monkeypatch):
+    """The step of GPT-2 that autotuned peers race is that of others."""
+    monkeypatch.setattr(prebuild, "emitted_task", lambda task, kinds: task)
+    configured = SimpleNamespace(emit=lambda program: program.name)
+    monkeypatch.setattr(
+        prebuild, "get_backend", lambda name: SimpleNamespace(configured=lambda **o: configured)
+    )
+    known = set[str]()
+    names = [name for part in PARTS if part not in KERNELS for name, _ in prebuild.steps(part, known)]
+    assert len(names) == len({*names}) == len(known)
+    assert not any("autotuned" in name for name in names)
 
 
 @pytest.mark.parametrize("form", FORMS)
