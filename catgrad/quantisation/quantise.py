@@ -80,6 +80,12 @@ def quantise(
             f"keep is {list(keep)}, and train {list(train)}",
             "leave out one of them",
         )
+    if train and not task.has_same_outputs:
+        raise OptionError(
+            "a model that trains in int8 must have the same outputs in training and in evaluation",
+            f"they are {task.model.target.table.tolist()} and {list(task.outputs)}",
+            "keep its last layers instead, or train a model with one set of outputs",
+        )
     if (keep or train) and outputs is Dtype.int8:
         raise OptionError(
             "outputs that train must be float32", "they are int8", "leave out outputs, or train no layer"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from catgrad.examples import digits
 
-from catgrad import Dtype, NdArrayType, Task, accuracy, emit, fit, layers, load, mse, save, sgd
+from catgrad import Dtype, NdArrayType, Task, accuracy, build, emit, fit, layers, load, mse, ops, save, sgd
 from catgrad.errors import OptionError
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.quantisation import quantise
@@ -122,3 +122,12 @@ def test_wrong_options_are_refused(message):
     options = {"arrays": learner, "data": data, "train": ["dense"]} | REFUSED[message]
     with pytest.raises(OptionError, match=message):
         quantise(task, **options)
+
+
+def test_other_outputs_in_evaluation_are_refused():
+    x = NdArrayType((2, 3))
+    model = layers.dense(NdArrayType((2,)), NdArrayType((3,)), NdArrayType((4,)), layers.identity, "one")
+    total = build(lambda x: ops.sum(model(x), 1), [x])
+    task = Task(model, sgd(0.1), mse, inference=total)
+    with pytest.raises(OptionError, match="must have the same outputs in training and in evaluation"):
+        quantise(task, {}, [], train=["one"])
