@@ -17,9 +17,11 @@ from benchmarks.cuda.workloads import GPU_WORKLOADS
 from benchmarks.nets.images import resnet
 from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops, sgd
 from catgrad.functors import reverse
+from catgrad.loops.machine import GpuCosts
 from catgrad.loops.passes.gpu.products.roles import MIN_TILED_EXTENT
 from catgrad.ops.cast import cast
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
+from tests.gpu import costs
 from tests.targets import cannot, emit
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
@@ -183,8 +185,6 @@ def between_threes(x, first, one, last):
 @pytest.mark.covering(0)
 @pytest.mark.parametrize("name", ["bf16", "tf32", "bf16x6"])
 def test_warp_groups_convolve_images_that_lie_channels_last(name, monkeypatch):
-    monkeypatch.setattr(tilings, "MULTIPROCESSORS", 1)
-    monkeypatch.setattr(tilings, "OVERHEAD", 100)
     shapes = (2, 64, 8, 8), (64, 64, 3, 3), (128, 64, 1, 1), (64, 128, 3, 3)
     dtype = DTYPES[name]
 
@@ -192,7 +192,8 @@ def test_warp_groups_convolve_images_that_lie_channels_last(name, monkeypatch):
         return cast(between_threes(*(cast(a, dtype) for a in arrays)), Dtype.float32)
 
     functions = Functions({"net": reverse(build(between, [NdArrayType(shape) for shape in shapes]))}, "nets")
-    artifact = emit(functions, "cuda", math=math(name))
+    with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
+        artifact = emit(functions, "cuda", math=math(name))
     assert str(artifact.files["nets.cu"]).count(" multiply_fed_") == 9
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-1, 2, s).astype(np.float32) for s in (*shapes, (2, 64, 8, 8))]

@@ -16,9 +16,10 @@ from catgrad.backends.cuda.tools import simulating
 from catgrad import Dtype, Functions, NdArrayType, build, ops
 from catgrad.errors import ToolError
 from catgrad.functors import reverse
-from catgrad.loops.passes.gpu.products import tilings
+from catgrad.loops.machine import GpuCosts
 from catgrad.ops.cast import cast
 from tests.conformance.test_cuda_convolutions import DTYPES, math
+from tests.gpu import costs
 from tests.targets import cannot, emit
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, compiled, kernels, require_clean
 
@@ -82,9 +83,7 @@ CASES = {
 
 def programs(name, cases):
     terms = {key: case.term(DTYPES[name]) for key, case in cases.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "MULTIPROCESSORS", 4)
-        patch.setattr(tilings, "OVERHEAD", 100)
+    with costs(GpuCosts(multiprocessors=4, term_cycles=100)):
         return emit(Functions(terms, "windows"), "cuda", math=math(name))
 
 
