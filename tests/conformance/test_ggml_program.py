@@ -96,7 +96,7 @@ def test_a_model_must_not_be_called_like_the_program_or_ggml(name):
 
 
 @NEEDS_GGML
-@pytest.mark.covering(0)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["class", "dataset", "model"])
 def test_a_model_may_have_any_other_name(name):
     ours, theirs = (emit(line(name=name), target).load()().learner(0) for target in ("ggml", "numpy"))
