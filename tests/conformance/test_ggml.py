@@ -200,7 +200,7 @@ def test_sizes_may_have_any_name(name):
 
 
 def test_an_array_is_replaced_alone():
-    learner = emit(line(Dim("k")), "ggml").load()().learner()
+    learner = emit(line(Dim("steps")), "ggml").load()().learner()
     before = dict(learner.parameters)
     learner.parameters["dense.bias"] = [1, 2, 3]
     assert learner.parameters["dense.bias"].tolist() == [1, 2, 3]
