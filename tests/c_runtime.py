@@ -18,8 +18,7 @@ SHARED = ["-fopenmp", "-DGEMM_PARALLEL_FLOPS=0"]
 TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
 LEAST_TILES = ["-DGEMM_HEIGHT=4", "-DGEMM_DEPTH=16", "-DGEMM_COLUMNS=64", "-DGEMM_FAR=4096"]
 BUILDS = {
-    "native": ["-O1", "-march=native", *SHARED, "-ffp-contract=fast"],
-    "optimised": ["-O3", "-march=native", *SHARED, "-ffp-contract=fast"],
+    "native": ["-O3", "-march=native", *SHARED, "-ffp-contract=fast"],
     "other tiles": ["-O1", "-march=native", "-ffp-contract=fast", *TILES],
     "least tiles": ["-O1", "-march=native", *SHARED, "-ffp-contract=fast", *LEAST_TILES],
     "baseline": ["-O2", "-fopenmp-simd", "-DGEMM_HEIGHT=4"],

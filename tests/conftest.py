@@ -6,11 +6,12 @@ import functools
 import gc
 import os
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from catgrad.backends.c import compiler
+from catgrad.backends.c import loading
 from catgrad.backends.c.cache import cache_folder
 from catgrad.backends.ggml.tools import GGML
 from hypothesis import settings
@@ -55,18 +56,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Compile emitted C in less than half the time, as most runs once; `make test-long` does as users do."""
-    if config.option.markexpr != "long":
-        quick = tuple("-O1" if flag == "-O3" else flag for flag in compiler.C.flags)
-        object.__setattr__(compiler.C, "flags", quick)
-        os.environ.setdefault("CFLAGS", "-O1")  # of the emitted Makefile
-
-
 def pytest_collection_finish() -> None:
     """Exclude collected tests and imported modules from every later garbage collection."""
     gc.collect()
     gc.freeze()
+
+
+AS_USERS_DO = ("test_targets", "test_whole_steps", "test_prepared")
+"""Files of tests that load libraries in C as they are compiled by default: operations, and small models."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_libraries(request: pytest.FixtureRequest):
+    """Compile other libraries in C in half the time, but not by `make test-long`; loops are vectors too."""
+    with pytest.MonkeyPatch.context() as patch:
+        is_quick = request.config.option.markexpr != "long"
+        if is_quick and request.module.__name__.rpartition(".")[2] not in AS_USERS_DO:
+            flags = tuple("-O1" if flag == "-O3" else flag for flag in loading.C.flags)
+            patch.setattr(loading, "C", replace(loading.C, flags=flags))
+            patch.setenv("CFLAGS", "-O1")  # of the emitted Makefile
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,10 +3,9 @@
 import pytest
 
 from tests.c_runtime import BUILDS, compiled_runtime
-from tests.covering import some
 
 
-@pytest.fixture(scope="session", params=some(BUILDS, BUILDS.keys() - {"optimised"}))
+@pytest.fixture(scope="session", params=BUILDS)
 def library(request, tmp_path_factory):
     """The runtime of emitted C, compiled in each of several ways."""
     return compiled_runtime(tmp_path_factory.mktemp(request.param), request.param)

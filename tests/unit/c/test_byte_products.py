@@ -15,7 +15,7 @@ from tests.unit.c.build import built
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
 
 BUILDS = {
-    "native": ("", ["-O1", "-march=native", *SHARED]),
+    "native": ("", ["-O3", "-march=native", *SHARED]),
     "avx2": ("avx2", ["-O1", "-mavx2"]),
     "avx512bw": ("avx512bw", ["-O1", "-mavx512bw"]),
     "baseline": ("", ["-O2", *SHARED]),
