@@ -13,6 +13,7 @@ from typing import Any
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.ops.control import as_tuple, check_variables, like
+from catgrad.ops.scan import Reverse
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
 from catgrad.terms.build import build, build_inside
@@ -115,8 +116,9 @@ class DeclaredReverse(HigherOrder):
     def body(self, *arguments: Any) -> Any:
         return list(self.forward.term.apply(*arguments))
 
-    def rev(self, *arguments: Any) -> Any:
-        return list(self.backward.term.apply(*arguments))
+    def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
+        """Return the block with its arguments as residual, and the other one."""
+        return build(lambda *x: [*self.apply(*x), *x], types), self.backward.term
 
     @classmethod
     def examples(cls) -> Examples:
