@@ -11,7 +11,7 @@ from catgrad.initialisers import Stored
 from catgrad.learn.functions import opened_term
 from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind
-from catgrad.programs.program import Function, lower
+from catgrad.programs.program import lower
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code
@@ -69,6 +69,39 @@ def quantise(
             data are missing; as `evaluate` for data that do not fit
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
     """
+    _check(task, keep, train, inputs, outputs)
+    opened = opened_term(task.model if task.inference is None else task.inference)
+    slots = (*opened.numbers, *opened.buffers, *opened.parameters)
+    term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
+    code = Code(lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))]))
+    function, named = code.function, _named(arrays, slots)
+    kept = _kept(opened.parameters, keep or train, bool(train))
+    observing = observer or Extrema()
+    if train:
+        training = Training(task, code, slots, named, kept)
+        model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
+        return _quantised(task, model, given, [None] * len(task.outputs))
+    extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
+    given = [
+        affine_of(*extrema[wire]) if _is_narrow(function.types[wire], inputs) else None
+        for wire in function.arguments[len(slots) :]
+    ]
+    scales: list[Affine | None] = []
+
+    def evaluated(*x: Any) -> list[Any]:
+        quantiser = Quantiser(code, extrema, [s.name for s in slots if s.name in kept])
+        values = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, given, strict=True)]
+        results = quantiser.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *values])
+        eights = [quantiser.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
+        scales[:] = [None if eight is None else eight.affine for eight in eights]
+        return [quantiser.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
+
+    types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, given, strict=True)]
+    return _quantised(task, build(evaluated, types), given, scales)
+
+
+def _check(task: Task, keep: Sequence[str], train: Sequence[str], inputs: Dtype, outputs: Dtype) -> None:
+    """Raise OptionError unless the options fit one another and the task."""
     for dtype in (inputs, outputs):
         if dtype not in (Dtype.float32, Dtype.int8):
             raise OptionError(
@@ -90,36 +123,6 @@ def quantise(
         raise OptionError(
             "outputs that train must be float32", "they are int8", "leave out outputs, or train no layer"
         )
-    opened = opened_term(task.model if task.inference is None else task.inference)
-    slots = (*opened.numbers, *opened.buffers, *opened.parameters)
-    term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
-    code = Code(lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))]))
-    function, named, kept = (
-        code.function,
-        _named(arrays, slots),
-        _kept(opened.parameters, keep or train, bool(train)),
-    )
-    observing = observer or Extrema()
-    if train:
-        training = Training(task, code, slots, named, kept)
-        model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
-        return _quantised(task, model, given, [None] * len(task.outputs))
-    extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
-    first = [
-        affine_of(*extrema[w]) if _is_narrow(t, inputs) else None for w, t in _arguments(function, slots)
-    ]
-    scales: list[Affine | None] = []
-
-    def evaluated(*x: Any) -> list[Any]:
-        quantiser = Quantiser(code, extrema, [s.name for s in slots if s.name in kept])
-        given = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, first, strict=True)]
-        results = quantiser.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *given])
-        eights = [quantiser.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
-        scales[:] = [None if eight is None else eight.affine for eight in eights]
-        return [quantiser.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
-
-    types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, first, strict=True)]
-    return _quantised(task, build(evaluated, types), first, scales)
 
 
 def _quantised(
@@ -130,10 +133,6 @@ def _quantised(
         notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales)),
         input_scales=tuple(first), output_scales=tuple(scales),
     )  # fmt: skip
-
-
-def _arguments(function: Function, slots: Sequence[Slot]) -> list[tuple[int, NdArrayType]]:
-    return [(wire, function.types[wire]) for wire in function.arguments[len(slots) :]]
 
 
 def _is_narrow(type: NdArrayType, dtype: Dtype) -> bool:
