@@ -51,6 +51,7 @@ def numbers(shape, terms, bits, rng):
         for order in ORDERS
     ],
 )
+@pytest.mark.covering
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("math", BITS)
 def test_numbers_of_many_bits_have_exact_products(math, architecture, is_left_long, order, monkeypatch):

@@ -100,6 +100,7 @@ def found(program, case, arrays):
     return result[0] if isinstance(result, (list, tuple)) else result
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_are_exact_in_any_order_of_threads(kind, order, monkeypatch):

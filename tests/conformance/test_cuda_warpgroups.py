@@ -334,6 +334,7 @@ def folder(dtype, tmp_path_factory):
 
 
 @NEEDS_NVCC
+@pytest.mark.covering
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
 def test_ptxas_serialises_and_spills_nothing(architecture, options, folder, dtype):
