@@ -117,8 +117,8 @@ FAULTS = {
         "its first row must be at a multiple of 1024",
     ),
     "a tile that is not swizzled": (
-        "CU_TENSOR_MAP_SWIZZLE_128B",
-        "CU_TENSOR_MAP_SWIZZLE_NONE",
+        "strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,\n        CU_TENSOR_MAP_SWIZZLE_128B",
+        "strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,\n        CU_TENSOR_MAP_SWIZZLE_NONE",
         "with a swizzle of 128 bytes, while a copy wrote it with one of 0",
     ),
     "a descriptor without a swizzle": (
