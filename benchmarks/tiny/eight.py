@@ -47,7 +47,7 @@ class Part:
     function: str
     trains: NAMES = lambda name: False
     whole: bool = True
-    """Whether all layers from the first that trains on are in int8, or the last in float32."""
+    """True if all layers from the first that trains on are in int8, False if the last is in float32."""
 
 
 PARTS: Mapping[str, Part] = {

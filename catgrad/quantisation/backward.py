@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from catgrad.quantisation.functor import Quantiser
 
 COTANGENT_GROWTH = 2.0
-"""How many times the greatest cotangent of the calibration may be exceeded before others are clamped."""
+"""The ratio of the greatest cotangent that is not clamped to the greatest of the calibration."""
 
 Greatest = tuple[Array, ...]
 

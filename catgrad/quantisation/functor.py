@@ -47,7 +47,7 @@ from catgrad.terms.structural import Barrier, Constant, Label
 from catgrad.types import Array, Dtype, NdArrayType
 
 WEIGHT_GROWTH = 1.5
-"""How many times the greatest weight of a channel may grow in training before it is clamped."""
+"""The ratio of the greatest weight of a channel that is not clamped in training to that before."""
 
 
 class Quantiser:

@@ -17,7 +17,7 @@ from catgrad.types import Array, Dtype
 
 
 class Place(NamedTuple):
-    """Where the axes of weights are in a sum: those that are summed, the order of others, and new axes."""
+    """The axes of weights in a sum: those that are summed, the order of others, and new axes."""
 
     summed: Sequence[int]
     order: Sequence[int]

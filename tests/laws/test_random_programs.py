@@ -52,7 +52,7 @@ def test_random_programs(target):
 def test_random_programs_have_no_undefined_behaviour(monkeypatch, tmp_path, capfd):
     if reason := cannot("c"):
         pytest.skip(f"target c: {reason}")
-    compiler = tmp_path / "cc"  # whose last level of optimisation holds
+    compiler = tmp_path / "cc"  # of two levels of optimisation, gcc takes the last
     compiler.write_text('#!/bin/sh\nexec gcc "$@" -O1 -fsanitize=undefined\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))

@@ -112,6 +112,7 @@ def net(tmp_path, monkeypatch):
     """Write a file with a model into a folder that modules are imported from; return the folder."""
     (tmp_path / "net.py").write_text(NET)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "net", raising=False)  # of another test in this process
     yield tmp_path
     sys.modules.pop("net", None)
 

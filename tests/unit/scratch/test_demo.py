@@ -291,7 +291,7 @@ def test_only_projects_of_the_model_are_loaded(tmp_path):
         learner.load(other)
     with pytest.raises(ArtifactError, match="it is not"):
         learner.load(__file__)
-    with pytest.raises(ArtifactError, match="must exist and be writable"):
+    with pytest.raises(ArtifactError, match="must be writable"):
         learner.save(tmp_path / "none" / "saved.sb3")
     assert all((learner.parameters[name] == before[name]).all() for name in before)
 
