@@ -296,6 +296,7 @@ class Quantiser:
             if isinstance(value, Known):
                 self._weights[key] = Weights(self.stored(value.name or "weight", levels), scales, levels)
             else:
+                scales = WEIGHT_GROWTH * scales
                 inverse = self.spread(
                     (1 / scales).astype(np.float32), type.shape, f"{value.name}.inverse_scale"
                 )

@@ -103,6 +103,19 @@ def test_a_parameter_without_influence_has_no_gradient(upright):
     assert all(np.array_equal(learner.parameters[name], array) for name, array in arrays.items())
 
 
+def test_weights_may_grow_by_half(upright):
+    _, _, x, _, _ = upright
+    model = layers.dense(NdArrayType((4,)), NdArrayType((64,)), NdArrayType((3,)), layers.identity, "one")
+    signs = np.sign(np.random.default_rng(0).normal(size=(64, 3))).astype(np.float32)
+    arrays = {"one.weight": signs / 10, "one.bias": np.zeros(3, np.float32)}
+    data = [(x[:4].reshape(4, 64), np.ones((4, 3), np.float32))]
+    small = quantise(Task(model, sgd(0.1), mse), arrays, data, train=["one"])
+    learner = emit(small, "numpy").load()().learner(0)
+    before = np.asarray(learner.predict(data[0][0]))
+    learner.parameters["one.weight"][...] *= 1.5
+    np.testing.assert_allclose(learner.predict(data[0][0]), 1.5 * before, rtol=0.01)
+
+
 REFUSED = {
     "what trains must be a parameter": {"train": ["scores"]},
     "layers must train in float32 or in int8, not both": {"keep": ["dense"]},
