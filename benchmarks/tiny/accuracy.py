@@ -37,10 +37,10 @@ FIGURES = {
 
 
 def trained(task: Task, arrays: Mapping[str, Any], x: Any, y: Any, steps: int, batch: int, seed: int) -> Any:
-    """Return a learner after some steps from these parameters."""
+    """Return a learner after some steps, from those of these parameters that it trains."""
     learner = emit(task, "c").load()().learner(seed)
-    for name, array in arrays.items():
-        learner.parameters[name][...] = array
+    for name in learner.parameters.keys() & arrays.keys():
+        learner.parameters[name][...] = arrays[name]
     fit(learner, (x[TRAINED], y[TRAINED]), steps=steps, batch_size=batch, seed=seed)
     return learner
 
@@ -50,14 +50,23 @@ def scored(learner: Any, x: Any, y: Any) -> float:
     return accuracy(np.asarray(learner.predict(x[HELD_OUT])), y[HELD_OUT])
 
 
+def turned_by_a_right_angle(x: Any) -> Any:
+    """Return digits that lie on their side."""
+    return np.rot90(x, 1, (2, 3)).copy()
+
+
+def calibration(x: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Return the batches by which models are quantised."""
+    return [(x[first : first + 64], y[first : first + 64]) for first in range(0, 512, 64)]
+
+
 def measured(net: str, seed: int) -> Row:
     """Train, quantise and fine-tune a network."""
     x, y = digits.load()
-    turned = np.rot90(x, 1, (2, 3)).copy()
+    turned, data = turned_by_a_right_angle(x), calibration(x, y)
     task = NETS[net]()
     learner = trained(task, {}, x, y, STEPS, BATCH, seed)
     arrays, task = dict(learner.parameters), replace(task, optimiser=sgd(RATE))
-    data = [(x[first : first + 64], y[first : first + 64]) for first in range(0, 512, 64)]
     small = emit(quantise(task, arrays, [images for images, _ in data]), "c").load()()
     [scores] = small.predict(*small.init_buffers(), x[HELD_OUT])
     layers = sorted({name.split(".")[0] for name in arrays})

@@ -21,14 +21,13 @@ from benchmarks.options import Keep
 from benchmarks.records import OURS, Record, Row, path_of
 from benchmarks.tables import cells, fact, figure, markdown
 from benchmarks.tables import keep as keep_tables
-from catgrad import Task, accuracy, emit, fit, sgd
+from benchmarks.tiny.accuracy import SEEDS, calibration, scored, trained, turned_by_a_right_angle
+from catgrad import Task, sgd
 from catgrad.learn.optimiser import frozen, grouped
 from catgrad.quantisation import quantise
 
 JSON, PAGE = path_of("digits_int8"), ROOT / "docs/howto/eight-bits.md"
-SEEDS = range(5)
-RATE, STEPS, BATCH = 0.02, 1000, 32
-BEFORE, TRAINED, HELD_OUT = 300, slice(digits.TRAINING), slice(digits.TRAINING, None)
+BEFORE, RATE, STEPS, BATCH = 300, 0.02, 1000, 32
 LAST, ALL = ["7"], ["0", "3", "7"]
 FIGURES = {"mean": "accuracy", "least": "least of five"}
 
@@ -60,32 +59,16 @@ METHODS: Mapping[str, tuple[str, str, Callable[[Arrays, Any], Task]]] = {
 }
 
 
-def trained(seed: int, x: np.ndarray, y: np.ndarray) -> Arrays:
-    """Return the parameters after training on upright digits."""
-    learner = emit(digits.cnn(), "c").load()().learner(seed)
-    fit(learner, (x[TRAINED], y[TRAINED]), steps=BEFORE, batch_size=64, seed=seed)
-    return {name: np.array(array) for name, array in learner.parameters.items()}
-
-
-def tuned(task: Task, arrays: Arrays, seed: int, x: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy after fine-tuning."""
-    learner = emit(task, "c").load()().learner(seed)
-    for name, parameter in learner.parameters.items():
-        parameter[...] = arrays[name]
-    fit(learner, (x[TRAINED], y[TRAINED]), steps=STEPS, batch_size=BATCH, seed=seed)
-    return accuracy(np.asarray(learner.predict(x[HELD_OUT])), y[HELD_OUT])
-
-
 def measured() -> list[Row]:
     """Fine-tune by each method from each seed."""
     x, y = digits.load()
-    turned = np.rot90(x, 1, (2, 3)).copy()
-    data = [(x[k : k + 64], y[k : k + 64]) for k in range(0, 512, 64)]
+    turned, data = turned_by_a_right_angle(x), calibration(x, y)
     found: dict[str, list[float]] = {name: [] for name in METHODS}
     for seed in SEEDS:
-        arrays = trained(seed, x, y)
+        arrays = trained(digits.cnn(), {}, x, y, BEFORE, 64, seed).parameters
         for name, (_, _, task) in METHODS.items():
-            found[name].append(tuned(task(arrays, data), arrays, seed, turned, y))
+            tuned = trained(task(arrays, data), arrays, turned, y, STEPS, BATCH, seed)
+            found[name].append(scored(tuned, turned, y))
             print(seed, name, found[name][-1], flush=True)
     return [
         Row(
