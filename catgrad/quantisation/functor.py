@@ -3,7 +3,7 @@
 A float32 array becomes an int8 one with a scale and a zero point. Products with known weights become sums in
 int32, to which functions of each channel that follow are joined, until one rounding to int8. A function of
 each element becomes a table of 256 levels. An operation with no such form stays as it is, between
-`dequantise` and `quantise`; so does all that depends on a parameter which is trained.
+`dequantise` and `quantise`; so does all that depends on a parameter which trains in float32.
 
 Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
 """
@@ -28,7 +28,7 @@ from catgrad.quantisation.backward import Backward
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
-from catgrad.quantisation.totals import fenced
+from catgrad.quantisation.totals import fenced, new_axes, stretched
 from catgrad.quantisation.values import (
     Eight,
     Known,
@@ -137,9 +137,9 @@ class Quantiser:
         return Map(eight, eight.affine.dequantise(levels()).astype(np.float32))
 
     def layer(self, wire: int) -> str:
-        """Return the dotted name of the layer that known numbers are of."""
+        """Return the dotted name of the layer that has a parameter."""
         value = self.values[wire]
-        return value.layer if isinstance(value, (Known, Trained)) else ""
+        return value.name.rpartition(".")[0] if isinstance(value, (Known, Trained)) else ""
 
     def is_integral(self, wire: int) -> bool:
         """Tell whether a value is, or will be, an int8 array."""
@@ -260,9 +260,7 @@ class Quantiser:
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
         if isinstance(value, Trained):
-            new = tuple(k for k, size in enumerate(value.array.shape) if size == 1 and shape[k] != 1)
-            kept = (size for k, size in enumerate(value.array.shape) if k not in new)
-            return Broadcast(shape, new)(ops.reshape(value.var, *kept))
+            return stretched(value.var, shape)
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
         eight = self.eight(wire)
@@ -297,20 +295,22 @@ class Quantiser:
                 self._weights[key] = Weights(self.stored(value.name or "weight", levels), scales, levels)
             else:
                 scales = WEIGHT_GROWTH * scales
-                inverse = self.spread(
-                    (1 / scales).astype(np.float32), type.shape, f"{value.name}.inverse_scale"
-                )
-                nearest = ops.clamp(ops.round(self.real(wire) * inverse), -MOST, MOST)
+                nearest = self.nearest(self.real(wire), scales, value.name, MOST)
                 self._weights[key] = Weights(Label(".levels")(ops.cast(nearest, Dtype.int8)), scales)
         return self._weights[key]
+
+    def nearest(self, x: Any, scales: Array, name: str, most: int) -> Any:
+        """Return the nearest levels of a parameter that trains, between bounds, as numbers of float32."""
+        inverse = self.spread((1 / scales).astype(np.float32), x.shape, f"{name}.inverse_scale")
+        return ops.clamp(ops.round(x * inverse), -float(most), float(most))
 
     def spread(self, array: Array, shape: Any, name: str) -> Any:
         """Return numbers as a variable of this shape: a constant, or a buffer of what differs."""
         dtype = Dtype[array.dtype.name]
         if array.size == 1:
             return Constant(NdArrayType(shape, dtype), array.reshape(-1)[0].item())()
-        new = tuple(k for k, size in enumerate(array.shape) if size == 1 and shape[k] != 1)
-        return Broadcast(shape, new).apply(self.stored(name, np.squeeze(array, new)))[0]
+        new = new_axes(array.shape, shape)
+        return Broadcast(shape, new)(self.stored(name, np.squeeze(array, new)))
 
     def stored(self, name: str, array: Array) -> Any:
         """Return a new buffer with these numbers; one whose name is taken gets a number."""

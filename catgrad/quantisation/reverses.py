@@ -7,7 +7,7 @@ divided by the scales of these, so that one scale is that of the sum, and weight
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,17 +23,14 @@ from catgrad.ops.window import Fold
 from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS
 from catgrad.quantisation.backward import divisor
-from catgrad.quantisation.totals import centred, scaled
-from catgrad.quantisation.values import Eight, Known, Map, Plain, Summand, Sums, Trained, Value
+from catgrad.quantisation.totals import Place, centred, is_within_int32, scaled, stretched
+from catgrad.quantisation.values import Eight, Known, Map, Plain, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
 
 if TYPE_CHECKING:
     from catgrad.quantisation.functor import Quantiser
-
-MAX_SUMMED = 2**31 // LEVELS**2
-"""The number of products of two differences of levels whose sum is within int32."""
 
 
 def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Any) -> Sums | None:
@@ -42,16 +39,20 @@ def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Any) -> S
     if dtype is Dtype.int64 and q.backward.wires.isdisjoint((x, y)):
         return None
     left, right = (_keeping(q, wire, axes, op) for wire, axes in ((x, op.left), (y, op.right)))
+    of_left, of_right = (Place.within(axes, op.out) for axes in (op.left, op.right))
     if left.affine.zero and right.affine.zero:
         total = op(centred(left, dtype), centred(right, dtype))
     else:
         total = op(ops.cast(left.q, dtype), ops.cast(right.q, dtype))
         if right.affine.zero:
-            total = total - _summed(left, op.left, op.out, total) * right.affine.zero
+            total = total - of_left.summed_over(left.q, total) * right.affine.zero
         if left.affine.zero:
-            total = total - _summed(right, op.right, op.out, total) * left.affine.zero
-    factors = (_placed(each.scales, axes, op.out) for each, axes in ((left, op.left), (right, op.right)))
-    return scaled(total, np.prod(np.broadcast_arrays(*factors), axis=0), bound)
+            total = total - of_right.summed_over(right.q, total) * left.affine.zero
+    factors = (
+        each.scales if each.divisor is None else place.of(each.scales)
+        for each, place in ((left, of_left), (right, of_right))
+    )
+    return scaled(total, prod(factors), bound)
 
 
 def conv_weight(q: Quantiser, op: ConvWeight, x: int, dy: int) -> Sums | None:
@@ -79,7 +80,7 @@ def conv_transpose(q: Quantiser, op: ConvTranspose, dy: int, w: int) -> Sums | N
     scales = divisor(q, Apply(op, (dy, w), ()), dy) if dy in q.backward.wires else None
     weights, shape = q.first_weights(w), q.function.types[w].shape
     count = product((shape[0], *shape[2:]))
-    if scales is None or weights is None or not isinstance(count, int) or count > MAX_SUMMED:
+    if scales is None or weights is None or not is_within_int32(count):
         return None
     image = q.divided(dy, scales)
     x, levels = (ops.cast(each, Dtype.int32) for each in (image.q, weights.q))
@@ -131,21 +132,11 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     differs = any(n > 1 and m == 1 for n, m in zip(summand.factor.shape, value.array.shape, strict=True))
     if differs or not np.all(summand.factor):
         return None
-    bound = int(
-        2 ** np.floor(np.log2(min(float(summand.bound.max()), 2**31 - 1 - float(summand.bound.max()))))
-    )
-    inverse = q.spread(
-        (1 / summand.factor).astype(np.float32), value.var.shape, f"{value.name}.inverse_scale"
-    )
-    levels = ops.cast(ops.clamp(ops.round(value.var * inverse), -float(bound), float(bound)), Dtype.int32)
-    shape = q.function.types[x].shape
-    new = tuple(k for k, size in enumerate(value.array.shape) if size == 1 and shape[k] != 1)
-    kept = (size for k, size in enumerate(value.array.shape) if k not in new)
-    total = summand.total + Broadcast(shape, new)(ops.reshape(levels, *kept))
-    return Sums(
-        (Summand(total, summand.factor, summand.centre, summand.bound + bound),), sums.offset,
-        layer=sums.layer,
-    )  # fmt: skip
+    most = int(summand.bound.max())
+    bound = 2 ** (min(most, 2**31 - 1 - most).bit_length() - 1)
+    levels = ops.cast(q.nearest(value.var, summand.factor, value.name, bound), Dtype.int32)
+    total = summand.total + stretched(levels, q.function.types[x].shape)
+    return replace(sums, summands=(replace(summand, total=total, bound=summand.bound + bound),))
 
 
 def sum_cotangents(op: Sum, image: Eight, count: Any) -> Sums:
@@ -172,7 +163,7 @@ def learned(q: Quantiser, op: Op, x: int) -> Trained | None:
 
 def _accumulator(count: Any) -> tuple[Dtype, float]:
     """Return the dtype in which as many products are summed, and a bound: int64 for any number."""
-    if isinstance(count, int) and count <= MAX_SUMMED:
+    if is_within_int32(count):
         return Dtype.int32, count * LEVELS**2
     return Dtype.int64, inf
 
@@ -184,25 +175,6 @@ def _keeping(q: Quantiser, wire: int, axes: tuple[int, ...], op: Contract) -> Ei
         return image
     differing = (label for label, size in zip(axes, image.divisor.shape, strict=True) if size > 1)
     return image if all(label in op.out for label in differing) else q.eight(wire)
-
-
-def _summed(x: Eight, axes: tuple[int, ...], out: tuple[int, ...], total: Any) -> Any:
-    """Return the sums of levels over the labels that a product sums, in its shape."""
-    summed = tuple(k for k, label in enumerate(axes) if label not in out)
-    sums = Sum(x.q.shape, summed)(ops.cast(x.q, total.dtype))
-    kept = [label for label in axes if label in out]
-    ordered = ops.permute(sums, *sorted(range(len(kept)), key=lambda k: out.index(kept[k])))
-    return Broadcast(total.shape, tuple(k for k, label in enumerate(out) if label not in kept))(ordered)
-
-
-def _placed(scales: Any, axes: tuple[int, ...], out: tuple[int, ...]) -> Any:
-    """Return scales along the axes of a product."""
-    if np.ndim(scales) == 0:
-        return np.full((1,) * len(out), scales)
-    kept = [k for k, label in enumerate(axes) if label in out]
-    order = sorted(range(len(kept)), key=lambda k: out.index(axes[kept[k]]))
-    few = np.squeeze(scales, tuple(k for k in range(len(axes)) if k not in kept)).transpose(order)
-    return np.expand_dims(few, tuple(k for k, label in enumerate(out) if label not in axes))
 
 
 def _is_zero(value: Value) -> bool:

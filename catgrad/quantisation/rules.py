@@ -31,7 +31,6 @@ from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS, Affine, affine_of, rounded
 from catgrad.quantisation.backward import divisor
 from catgrad.quantisation.reverses import (
-    MAX_SUMMED,
     biased,
     contract_arrays,
     conv_transpose,
@@ -41,7 +40,7 @@ from catgrad.quantisation.reverses import (
     select,
     sum_cotangents,
 )
-from catgrad.quantisation.totals import Place, centred, fenced, scaled, weighed
+from catgrad.quantisation.totals import Place, centred, fenced, is_within_int32, scaled, weighed
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.types import Array, Dtype
@@ -64,18 +63,14 @@ def contract(q: Quantiser, op: Contract, x: int, y: int) -> Image:
     count = product(tuple(sizes[label] for label in op.left if label not in op.out))
     if not isinstance(q.values[y], (Known, Trained)):
         return contract_arrays(q, op, x, y, count)
-    if not isinstance(count, int) or count > MAX_SUMMED:
+    if not is_within_int32(count):
         return None
     folded = divisor(q, Apply(op, (x, y), ()), x) if x in q.backward.wires else None
-    axes = tuple(axis for axis, label in enumerate(op.right) if label not in op.out)
-    w = q.weights(y, axes) if folded is None else q.first_weights(y)
+    place = Place.within(op.right, op.out)
+    w = q.weights(y, place.summed) if folded is None else q.first_weights(y)
     if w is None:
         return None
     left = q.eight(x) if folded is None else q.divided(x, folded)
-    kept = [label for label in op.right if label in op.out]
-    order = sorted(range(len(kept)), key=lambda k: op.out.index(kept[k]))
-    others = [k for k, label in enumerate(op.out) if label not in kept]
-    place = Place(axes, order, others)
     total = op(ops.cast(left.q, Dtype.int32), ops.cast(w.q, Dtype.int32))
     scales = np.ones((1,) * total.type.rank) if folded is not None else place.of(w.scales)
     return weighed(total, scales, left.affine, w, place, q.layer(y), count)
@@ -93,7 +88,7 @@ def conv(q: Quantiser, op: Conv, x: int, w: int) -> Image:
     rank, shape = q.function.types[w].rank, q.function.types[w].shape
     axes = tuple(range(1, rank))
     weights, count = q.weights(w, axes) if q.can_round(x) else None, product(shape[1:])
-    if weights is None or not isinstance(count, int) or count > MAX_SUMMED:
+    if weights is None or not is_within_int32(count):
         return None
     image = q.eight(x)
     whole = replace(op, padding=(0,) * len(op.padding))

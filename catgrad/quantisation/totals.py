@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -15,22 +15,51 @@ from catgrad.quantisation.values import Eight, Summand, Sums, Weights
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
 
+MAX_SUMMED = 2**31 // LEVELS**2
+"""The number of products of two differences of levels whose sum is within int32."""
+
 
 class Place(NamedTuple):
-    """The axes of weights in a sum: those that are summed, the order of others, and new axes."""
+    """The axes of a factor in a sum of products: those that are summed, the order of others, and new axes."""
 
     summed: Sequence[int]
     order: Sequence[int]
     new: Sequence[int]
 
+    @classmethod
+    def within(cls, axes: Sequence[int], out: Sequence[int]) -> Place:
+        """Return that of a factor with these labels of axes, in a contraction with those of the sum."""
+        kept = [label for label in axes if label in out]
+        return cls(
+            [k for k, label in enumerate(axes) if label not in out],
+            sorted(range(len(kept)), key=lambda k: out.index(kept[k])),
+            [k for k, label in enumerate(out) if label not in kept],
+        )
+
     def of(self, array: Array) -> Array:
         """Return numbers of size 1 along the summed axes as those of the sum."""
         return np.expand_dims(np.squeeze(array, tuple(self.summed)).transpose(self.order), tuple(self.new))
 
-    def summed_over(self, levels: Any, shape: Any) -> Any:
-        """Return the sums of weights that train, in the shape of the sum."""
-        totals = Sum(levels.shape, tuple(self.summed))(ops.cast(levels, Dtype.int32))
-        return Broadcast(shape, tuple(self.new))(ops.permute(totals, *self.order))
+    def summed_over(self, levels: Any, total: Any) -> Any:
+        """Return the sums of levels in the shape of the sum of products."""
+        sums = Sum(levels.shape, tuple(self.summed))(ops.cast(levels, total.dtype))
+        return Broadcast(total.shape, tuple(self.new))(ops.permute(sums, *self.order))
+
+
+def is_within_int32(count: Any) -> TypeGuard[int]:
+    """Tell whether the sum of so many products of differences of levels is one of int32."""
+    return isinstance(count, int) and count <= MAX_SUMMED
+
+
+def new_axes(sizes: Sequence[int], shape: Any) -> tuple[int, ...]:
+    """Return the axes of size 1 that are longer in a shape."""
+    return tuple(k for k, size in enumerate(sizes) if size == 1 and shape[k] != 1)
+
+
+def stretched(x: Any, shape: Any) -> Any:
+    """Broadcast axes of size 1."""
+    new = new_axes(x.shape, shape)
+    return Broadcast(shape, new)(ops.squeeze(x, new))
 
 
 def weighed(total: Any, scales: Array, x: Affine, w: Weights, place: Place, layer: str, count: int) -> Sums:
@@ -42,7 +71,7 @@ def weighed(total: Any, scales: Array, x: Affine, w: Weights, place: Place, laye
         summand = Summand(total, scales * x.scale, x.zero * sums, -LEAST * absolute)
     else:
         if x.zero:
-            total = total - place.summed_over(w.q, total.shape) * x.zero
+            total = total - place.summed_over(w.q, total) * x.zero
         bound = np.full(axes, count * MOST * LEVELS)
         summand = Summand(total, scales * x.scale, np.zeros(axes, np.int64), bound)
     return Sums((summand,), np.zeros(axes), layer=layer)

@@ -69,7 +69,7 @@ class Training:
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
         found = calibrate(
-            self.code.function, tables, self._normalised(tables, data),
+            self.code.function, tables, self._with_cotangents(tables, data),
             lambda wire: magnitudes if self.code.root(wire) in wires else observer,
         )  # fmt: skip
         self.backward = Backward(
@@ -77,7 +77,7 @@ class Training:
         )
         return {wire: pair for wire, pair in found.items() if self.code.root(wire) not in wires}
 
-    def _normalised(self, tables: Sequence[Array], data: Iterable[Any]) -> Iterator[list[Array]]:
+    def _with_cotangents(self, tables: Sequence[Array], data: Iterable[Any]) -> Iterator[list[Array]]:
         """Return inputs with the derivative of the loss, divided by its greatest magnitude."""
         criterion = self.task.criterion_term
         derivative, given = reverse(criterion), len(self.task.inputs)

@@ -21,11 +21,6 @@ class Known:
     name: str = ""
 
     @property
-    def layer(self) -> str:
-        """The dotted name of the layer that has the parameter."""
-        return self.name.rpartition(".")[0]
-
-    @property
     def is_uniform(self) -> bool:
         """Tell whether it is one number, everywhere."""
         return self.array.size == 1
@@ -38,11 +33,6 @@ class Trained:
     var: Any
     array: Array
     name: str
-
-    @property
-    def layer(self) -> str:
-        """The dotted name of the layer that has the parameter."""
-        return self.name.rpartition(".")[0]
 
 
 @dataclass(frozen=True, eq=False)
