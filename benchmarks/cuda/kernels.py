@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from benchmarks.cuda.cases import KernelCase, Sizes, Tensors, cases_of
@@ -57,22 +56,21 @@ def programs(part: str, simulate: bool) -> Iterator[tuple[Program, dict[str, str
             yield Program("kernels", functions), options, cases
 
 
-def bindings(
-    part: str, rng: np.random.Generator, simulate: bool
-) -> Iterator[tuple[KernelCase, Callable[[], Bound]]]:
+def bindings(part: str, simulate: bool) -> Iterator[tuple[KernelCase, Callable[[], Bound]]]:
     """Emit the cases of a part, and bind each to random arrays when it is asked for."""
     for program, options, cases in programs(part, simulate):
         emitted = Emitted(program, simulate, **options)
         for case, function in zip(cases, program.functions, strict=True):
-            yield case, partial(bound, case, function, emitted, rng)
+            yield case, partial(bound, case, function, emitted)
             emitted.forget()
 
 
-def bound(case: KernelCase, function: Function, emitted: Emitted, rng: np.random.Generator) -> Bound:
+def bound(case: KernelCase, function: Function, emitted: Emitted) -> Bound:
     """Bind a case to random arrays."""
+    random = torch.Generator(emitted.device).manual_seed(0)
     set_precision(case.precision)
     sizes = case.few if emitted.device == "cpu" else case.sizes
-    inputs = [_random(port.type, sizes[-1], rng, emitted.device) for port in function.inputs]
+    inputs = [_drawn(port.type, sizes[-1], random) for port in function.inputs]
     outputs = [empty(port.type, emitted.device) for port in function.outputs]
     size = sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
     ours = emitted.bound(function.name, {}, inputs, outputs)
@@ -85,12 +83,14 @@ def empty(type: NdArrayType, device: str) -> torch.Tensor:
     return torch.empty(type.shape, dtype=getattr(torch, type.dtype.numpy.name), device=device)
 
 
-def _random(type: NdArrayType, classes: int, rng: np.random.Generator, device: str) -> torch.Tensor:
+def _drawn(type: NdArrayType, classes: int, random: torch.Generator) -> torch.Tensor:
+    """Draw an array on the device of a generator."""
     if not type.dtype.is_floating:
-        return torch.tensor(rng.integers(0, classes, type.shape), device=device)
-    # The cotangent of a loss is 1.
-    values = rng.standard_normal(type.shape, np.float32) if type.shape else np.float32(1)
-    return torch.tensor(values, device=device).to(getattr(torch, type.dtype.numpy.name))
+        return torch.randint(classes, type.shape, generator=random, device=random.device)
+    if not type.shape:
+        return torch.ones((), device=random.device)  # the cotangent of a loss
+    values = torch.randn(type.shape, generator=random, device=random.device)
+    return values.to(getattr(torch, type.dtype.numpy.name))
 
 
 def updated_task(shape: Sizes) -> Task:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from benchmarks.cuda import kernels as gpu_kernels
 from benchmarks.peers.worker import Case, Makers, Worker, serve
 
@@ -18,8 +16,7 @@ class KernelWorker(Worker):
         self.rest = self._bound()
 
     def _bound(self) -> Any:
-        rng = np.random.default_rng(0)
-        for case, bind in gpu_kernels.bindings(self.case.word, rng, simulate=False):
+        for case, bind in gpu_kernels.bindings(self.case.word, simulate=False):
             yield case.name, bind
         if self.case.word == "rows":
             yield "AdamW", lambda: gpu_kernels.adamw(gpu_kernels.UPDATED, simulate=False)
