@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import ceil, isclose
 from pathlib import Path
@@ -19,6 +19,9 @@ TOLERANCE = 1e-3
 
 REST = 0.25
 """Seconds before each turn of several threads: those of a peer wait for work in a loop for up to 0.2 s."""
+
+DEVICE = "device"
+"""The clock of a GPU, which no thread keeps waiting."""
 
 
 @dataclass
@@ -71,8 +74,9 @@ class Race:
 
     `unit` selects the clock of the workers, by default the processor's with one thread and the wall's with
     more; `middle` computes the figure from the rounds; `tolerance` is that of losses. If they are ready
-    `at_once`, competitors build their cases side by side. The rounds end when no time is `left`. Workers of a
-    GPU tell the `kernels` of a step at the end.
+    `at_once`, competitors build their cases side by side. They are timed within a `turn`, which several races
+    take one after the other. The rounds end when no time is `left`. Workers of a GPU tell the `kernels` of a
+    step at the end.
     """
 
     rounds: int
@@ -83,6 +87,7 @@ class Race:
     at_once: bool = False
     kernels: bool = False
     left: Callable[[], float] = forever
+    turn: Callable[[], AbstractContextManager[Any]] = nullcontext
     middle: Callable[[list[float]], float] = statistics.median
 
     def run(
@@ -96,13 +101,14 @@ class Race:
                 for name, result in results[measure].items():
                     result.reason = absent[name].reason
                 unit = self.unit or ("processor" if threads == 1 else "clock")
-                self._measure(measure, running, results[measure], unit, REST if threads > 1 else 0)
+                rest = REST if threads > 1 and unit != DEVICE else 0
+                self._measure(measure, running, results[measure], unit, rest)
         return results
 
     def _measure(
         self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str, rest: float
     ) -> None:
-        ready: dict[str, int] = {}
+        ready: list[str] = []
         for name in list(running) if self.at_once else ():
             with self._excused(running, name, results[name]):
                 running[name].send("prepare", measure=measure)
@@ -111,18 +117,33 @@ class Race:
             self.say(f"{name} gets {measure} ready")
             with self._excused(running, name, results[name]):
                 if self._prepare(running[name], measure, results):
-                    ready[name] = self._calls(running[name], measure)
-        names = list(ready)
+                    ready.append(name)
+        with self.turn():
+            self._time(measure, ready, running, results, unit, rest)
+
+    def _time(
+        self,
+        measure: str,
+        names: Sequence[str],
+        running: dict[str, Process],
+        results: Mapping[str, Result],
+        unit: str,
+        rest: float,
+    ) -> None:
+        calls: dict[str, int] = {}
+        for name in names:
+            with self._excused(running, name, results[name]):
+                calls[name] = self._calls(running[name], measure)
         for k in range(self.rounds):
             if self.left() <= 0:
                 break
             self.say(f"{measure}, round {k + 1} of {self.rounds}")
             # The order rotates, so that each is first equally often.
-            for name in names[k % len(names) :] + names[: k % len(names)] if names else []:
+            for name in (*names[k % len(names) :], *names[: k % len(names)]) if names else ():
                 if name in running:
                     with self._excused(running, name, results[name]):
                         time.sleep(rest)
-                        taken = running[name].ask("time", measure=measure, times=ready[name])
+                        taken = running[name].ask("time", measure=measure, times=calls[name])
                         results[name].rounds.append(taken[unit])
         for name in names:
             if results[name].rounds:

@@ -14,7 +14,7 @@ WARM_UP = 20
 """Calls before the first sample."""
 
 AGAIN = 3
-"""Calls before each sample, as another competitor has just had the GPU."""
+"""Calls before each sample, as another competitor has just had the GPU; no more than those of a sample."""
 
 ROUNDS = 55
 """Samples of each competitor."""
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 def sample(call: Call, times: int) -> Sample:
     """Measure some calls in a row."""
-    for _ in range(AGAIN):
+    for _ in range(min(AGAIN, times)):
         call()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()

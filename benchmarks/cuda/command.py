@@ -4,13 +4,14 @@ Compares the target `cuda` with PyTorch (eager, a CUDA graph captured by hand, a
 and without, images also channels_last), and with trainkernel where it is installed. Each competitor is a
 process; those of a row build their cases at the same time, and run in turn after their losses of ten steps
 have been compared. Times are those between two CUDA events: after at least 20 calls to warm up, the median of
-55 samples, each of as many calls as take 2 ms. GPT-2 is trained by one process after the other, since the
+55 samples, each of as many calls as take 2 ms. GPT-2 is trained by one process after the other where the
 memory of a GPU does not hold all of them. Inputs are random. Kernels are compared with a copy and with
 cuBLAS, measured in the same run. The kernels of each step are those that CUPTI records.
 
-Parts are measured in the order of what matters most. A row is put into the file of its part in
-benchmarks/results/cuda as soon as it is measured; `--minutes N` ends the run in time. The machine needs
-PyTorch for CUDA and the packages that catgrad depends on, but no network and no installation of catgrad.
+Kernels are measured first. Then the steps of all parts that are named are built at once, and timed row by
+row, so that compilers have all cores, and no core while anything is timed. A row is put into the file of its
+part in benchmarks/results/cuda as soon as it is measured; `--minutes N` ends the run in time. The machine
+needs PyTorch for CUDA and what catgrad depends on, but no network and no installation of catgrad.
 `--prebuild FOLDER` compiles our libraries on a machine without a GPU, `--libraries FOLDER` uses them; others
 are compiled by nvcc.
 `--device-check` first compares results on the GPU, and runs compute-sanitizer. With `--simulate`, our side
@@ -23,7 +24,7 @@ import importlib.metadata
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -37,53 +38,15 @@ from rich.console import Console
 from benchmarks import records
 from benchmarks.cuda import tables
 from benchmarks.cuda.cases import names_of
-from benchmarks.cuda.workloads import KERNELS, PARTS, TRAINKERNEL, GpuWorkload, parts_of, workloads_of
+from benchmarks.cuda.races import step_rows
+from benchmarks.cuda.workloads import KERNELS, PARTS, parts_of, workloads_of
 from benchmarks.harness import RESULTS, errors_in_a_line
 from benchmarks.processes import Competitor, Process
-from benchmarks.race import TOLERANCE, Race, Result, disagreement
-from benchmarks.records import OURS, Record, Row
+from benchmarks.records import Record, Row
 from benchmarks.tables import reasons
-from benchmarks.workloads import STEP, written
 from catgrad.errors import CatgradError, ToolError
 
 CONSOLE = Console(width=190)
-BF16_TOLERANCE = 2e-2
-"""The relative tolerance of losses where the operands of products are rounded to 8 or 11 bits."""
-
-NAMES = {
-    "launches": "launches", "graph": "CUDA graph", "many": "many steps a call", "eager": "eager",
-    "tf32": "TF32", "cublaslt": "cuBLASLt", "channels_last": "channels_last",
-}  # fmt: skip
-"""The names in tables of the parts of a word."""
-
-
-def competitors(workload: GpuWorkload) -> tuple[Competitor, ...]:
-    """Return catgrad and the peers of a workload, those of a lower precision first: the last is judged by."""
-    every = [*map(ours, workload.ours), *map(peer, workload.peers)]
-    return tuple(sorted(every, key=lambda each: each.tolerance is None))
-
-
-def ours(word: str) -> Competitor:
-    """Return the competitor of catgrad of a word."""
-    return Competitor(f"{OURS}, {_named(word)}", "cuda_emitted", word, tolerance=_tolerance(word))
-
-
-def peer(word: str) -> Competitor:
-    """Return the competitor of a word: `parts` compile the model with its loss, `whole` the whole step."""
-    if word == TRAINKERNEL:
-        missing = "" if find_spec("trainkernel") else "not installed: pip install trainkernel==0.2.0"
-        return Competitor("trainkernel", "trainkernel_step", missing=missing)
-    form, _, rest = word.partition("/")
-    name = f"torch.compile {_named(rest)}" if form in ("whole", "parts") else f"PyTorch {_named(word)}"
-    return Competitor(name, "torch_gpu", word, tolerance=_tolerance(word))
-
-
-def _named(word: str) -> str:
-    return ", ".join(NAMES.get(part, part) for part in word.split("/"))
-
-
-def _tolerance(word: str) -> float | None:
-    return BF16_TOLERANCE if "tf32" in word.split("/") else None
 
 
 class Limit:
@@ -97,59 +60,20 @@ class Limit:
         return self.end - time.monotonic()
 
 
-def raced(
-    workload: GpuWorkload, every: Sequence[Competitor], place: Path, limit: Limit
-) -> Iterator[dict[str, Result]]:
-    """Race competitors, all in turn, or one after the other if memory does not hold them all.
+def kernel_rows(part: str, limit: Limit, ceilings: dict[str, float]) -> Iterator[Row]:
+    """Measure the kernels of a part, in a process that is started again if one of them ends it.
 
-    Yields all results so far after each race.
+    Ceilings of the GPU are measured unless they are known.
     """
-    from benchmarks.cuda.clock import ROUNDS, SAMPLE_SECONDS
-
-    tolerance = TOLERANCE if workload.precision == "float32" else BF16_TOLERANCE
-    results: dict[str, Result] = {}
-    with CONSOLE.status(workload.title) as status:
-
-        def say(text: str) -> None:
-            status.update(f"{workload.name}: {text}")
-
-        race = Race(ROUNDS, SAMPLE_SECONDS, say, "device", tolerance, True, True, limit.left)
-        for group in [[each] for each in every] if workload.alone else [list(every)]:
-            results |= race.run(group, place, os.cpu_count() or 1, (STEP,))[STEP]
-            yield results
-    known = next((r.losses for r in reversed(list(results.values())) if r.losses), [])
-    for each in every:
-        result = results[each.name]
-        if found := disagreement(result.losses, known, each.tolerance or tolerance) if result.losses else "":
-            result.rounds, result.seconds, result.reason = [], None, found
-    yield results
-
-
-def step_rows(part: str, limit: Limit) -> Iterator[Row]:
-    """Measure the steps of a part; a row is given again when more of it is known."""
-    with tempfile.TemporaryDirectory() as folder:
-        for workload in workloads_of(part):
-            if limit.left() <= 0:
-                return
-            row = None
-            place = written(workload, Path(folder))
-            for results in raced(workload, competitors(workload), place, limit):
-                row = tables.step_row(workload, results)
-                yield row
-            for line in tables.shares(row) if row else ():
-                CONSOLE.print(line, highlight=False, markup=False)
-
-
-def kernel_rows(part: str, limit: Limit) -> Iterator[Row]:
-    """Measure the kernels of a part, in a process that is started again if one of them ends it."""
     worker = Competitor("kernels", "gpu_kernels_worker", part)
-    rest, ceilings = names_of(part), dict[str, float]()
+    rest = names_of(part)
     with tempfile.TemporaryDirectory() as folder:
         while rest and limit.left() > 0:
             with Process(worker, Path(folder), os.cpu_count() or 1, limit.left) as process:
                 try:
                     process.answer()
-                    ceilings = ceilings or process.ask("ceilings")
+                    if not ceilings:
+                        ceilings.update(process.ask("ceilings"))
                     while rest and limit.left() > 0:
                         found = process.ask("measure", kernel=rest[0])
                         yield tables.kernel_row(part, rest.pop(0), found, ceilings)
@@ -197,24 +121,46 @@ def versions() -> dict[str, str]:
     return {"torch": torch.__version__, "cuda of torch": torch.version.cuda, "nvcc": nvcc, **more}
 
 
-def measure(part: str, out: Path, limit: Limit) -> None:
-    """Measure a part, keep each of its rows as soon as there is one, and print its table."""
-    path, names = out / f"{part}.json", set[str]()
+def kept(rows: Iterable[Row], out: Path) -> list[Row]:
+    """Keep each row in the file of its part as soon as it is measured, and return all."""
+    every = []
     empty = Record("python -m benchmarks.cuda", [], records.described(**machine()), versions())
-    found = records.added(empty, path)
-    is_kernels = part in KERNELS
-    for row in kernel_rows(part, limit) if is_kernels else step_rows(part, limit):
-        names.add(row.what)
-        found = found.with_part(replace(empty, rows=[row]))
-        found.write(path)
-    rows = [row for row in found.rows if row.what in names]
-    CONSOLE.print(tables.kernel_table(rows) if is_kernels else tables.step_table(rows))
+    for row in rows:
+        path = out / f"{row.facts['part']}.json"
+        records.added(empty, path).with_part(replace(empty, rows=[row])).write(path)
+        every.append(row)
+    return every
+
+
+def measure_kernels(part: str, out: Path, limit: Limit, ceilings: dict[str, float]) -> None:
+    """Measure the kernels of a part, and print their table."""
+    rows = kept(kernel_rows(part, limit, ceilings), out)
+    CONSOLE.print(tables.kernel_table(rows))
+    told(rows)
+
+
+def measure_steps(parts: Sequence[str], out: Path, limit: Limit, only: Collection[str]) -> None:
+    """Measure the steps of parts, and print their tables and which kernels take their time."""
+    workloads = [workload for part in parts for workload in workloads_of(part)]
+    with CONSOLE.status("") as status:
+        rows = kept(step_rows(workloads, limit.left, status.update, machine()["memory"], only), out)
+    for part in parts:
+        if some := [row for row in rows if row.facts["part"] == part]:
+            CONSOLE.print(tables.step_table(some))
+            for line in (line for row in some for line in tables.shares(row)):
+                CONSOLE.print(line, highlight=False, markup=False)
+            told(some)
+
+
+def told(rows: Sequence[Row]) -> None:
+    """Say why competitors were not measured."""
     for reason in reasons(rows):
         CONSOLE.print(reason, highlight=False, markup=False)
 
 
 def main(
-    part: Annotated[str, typer.Option(help=f"One of {', '.join(PARTS)}; all by default.")] = "",
+    part: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}, with commas; all by default.")] = "",
+    peers: Annotated[str, typer.Option(help="Only these forms of PyTorch's steps, with commas.")] = "",
     simulate: Annotated[bool, typer.Option("--simulate", help="Check our side without a GPU.")] = False,
     minutes: Annotated[float, typer.Option(help="End after these minutes, with the rows so far.")] = 0,
     prebuild: Annotated[
@@ -253,8 +199,12 @@ def main(
 
             for line in checked(limit.left):
                 CONSOLE.print(line, highlight=False, markup=False)
-        for each in parts:
+        ceilings = dict[str, float]()
+        for each in (part for part in parts if part in KERNELS):
             if limit.left() > 0:
                 with continued(each):
-                    measure(each, out, limit)
+                    measure_kernels(each, out, limit, ceilings)
+        if steps := [part for part in parts if part not in KERNELS]:
+            with continued(", ".join(steps)):
+                measure_steps(steps, out, limit, peers.split(",") if peers else ())
         CONSOLE.print(f"kept in {out}")

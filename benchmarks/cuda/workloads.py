@@ -161,11 +161,12 @@ PARTS = (*KERNELS, *dict.fromkeys(workload.part for workload in GPU_WORKLOADS))
 """The parts of a measurement, in order."""
 
 
-def parts_of(name: str) -> tuple[str, ...]:
-    """Return the part of a name; all for none. Raises: UnknownName."""
-    if name and name not in PARTS:
-        raise unknown("part", name, PARTS, "python -m benchmarks.cuda --help")
-    return (name,) if name else PARTS
+def parts_of(names: str) -> tuple[str, ...]:
+    """Return the parts of names with commas; all for none. Raises: UnknownName."""
+    for name in (some := names.split(",") if names else []):
+        if name not in PARTS:
+            raise unknown("part", name, PARTS, "python -m benchmarks.cuda --help")
+    return tuple(some) or PARTS
 
 
 def workloads_of(part: str) -> tuple[GpuWorkload, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from benchmarks.cuda import check as gpu_check
 from benchmarks.cuda import clock as gpu_clock
 from benchmarks.cuda import command as cuda
 from benchmarks.cuda import prebuild
+from benchmarks.cuda import races as gpu_races
 from benchmarks.cuda import tables as gpu_tables
 from benchmarks.cuda.cases import names_of
 from benchmarks.cuda.exact import FORMS, exact_artifact
@@ -89,13 +91,14 @@ def test_a_machine_without_a_gpu_is_told_so_in_one_sentence():
 def test_parts_are_chosen_by_name():
     assert parts_of("") == PARTS
     assert sum(len(workloads_of(part)) for part in PARTS) == len(GPU_WORKLOADS)
+    assert parts_of("small,rows") == ("small", "rows")
     with pytest.raises(UnknownName, match="did you mean 'small'"):
         parts_of("smal")
 
 
 @pytest.mark.parametrize("workload", GPU_WORKLOADS, ids=lambda w: w.name)
 def test_competitors_are_modules_and_reduced_workloads_small(workload):
-    for competitor in cuda.competitors(workload):
+    for competitor in gpu_races.competitors(workload):
         assert find_spec(f"benchmarks.peers.{competitor.module}")
     small = workload.simulated()
     assert (small.net, small.loss, small.optimiser) == (workload.net, workload.loss, workload.optimiser)
@@ -166,6 +169,37 @@ def test_a_limit_ends_rounds_and_waits(tmp_path):
     assert time.monotonic() - started < 30
     assert cuda.Limit(0).left() == float("inf")
     assert 59 < cuda.Limit(1).left() <= 60
+
+
+def test_races_are_timed_one_after_the_other_once_all_are_built():
+    built, timed = [], []
+    turns = gpu_races.Turns(3, lambda: 60.0)
+
+    def race(name):
+        built.append(name)
+        with turns.turn():
+            timed.append(name)
+            assert len(built) == 3 and len(set(timed)) == len(timed)
+            time.sleep(0.01)
+            assert timed[-1] == name
+
+    with ThreadPoolExecutor(3) as pool:
+        assert [*pool.map(race, range(3))] == [None] * 3
+    assert sorted(timed) == [0, 1, 2]
+
+
+def test_nobody_waits_for_a_race_when_the_time_is_up():
+    turns = gpu_races.Turns(2, lambda: 0.0)
+    with turns.turn():
+        assert turns.built.broken
+
+
+def test_peers_are_chosen_by_words():
+    [iris] = [each for each in GPU_WORKLOADS if each.name == "iris"]
+    names = [each.name for each in gpu_races.competitors(iris, ("graph",))]
+    assert names == [
+        "catgrad, launches", "catgrad, CUDA graph", "catgrad, many steps a call", "PyTorch CUDA graph",
+    ]  # fmt: skip
 
 
 @SIMULATED
