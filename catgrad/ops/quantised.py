@@ -103,9 +103,14 @@ def fake_quantise(
     return stop_gradient(rounded) + (passed - stop_gradient(passed))
 
 
-def narrowed(scaled: Var, shift: int, low: int, high: int) -> Var:
-    """Return clamp(⌊x / 2ˢ⌋, low, high) as int32, for x : i64[S]."""
+def narrowed(scaled: Var, shift: int, low: int, high: int, bits: int = 64) -> Var:
+    """Return clamp(⌊x / 2ˢ⌋, low, high) as int32, for x : i64[S] of so many bits with its sign.
+
+    What has 32 bits after the shift is clamped as such, which processors of 32 bits do in one instruction.
+    """
     shifted = scaled >> shift
+    if bits - shift <= 32:
+        shifted = cast(shifted, Dtype.int32)
     least, most = (Constant(shifted.type, bound)() for bound in (low, high))
     return cast(minimum(maximum(shifted, least), most), Dtype.int32)
 

@@ -23,7 +23,7 @@ from catgrad.initialisers import Stored
 from catgrad.ops.quantised import LEAST, MOST, narrowed
 from catgrad.ops.reduce import Broadcast
 from catgrad.programs.program import Apply
-from catgrad.quantisation.affine import LEVELS, Affine, affine_of, fixed_point, symmetric
+from catgrad.quantisation.affine import LEVELS, MAX_SUM_BITS, Affine, affine_of, fixed_point, symmetric
 from catgrad.quantisation.backward import Backward
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.known import computed
@@ -234,7 +234,7 @@ class Quantiser:
         for product in products:
             scaled = product + scaled
         low, high = affine.quantise(np.array([sums.low, sums.high]))
-        levels = narrowed(scaled, shift, int(low), int(high))
+        levels = narrowed(scaled, shift, int(low), int(high), MAX_SUM_BITS + 1)
         if sums.mask is not None:
             levels = ops.select(sums.mask, levels, Constant(levels.type, affine.zero)())
         return Eight(ops.cast(levels, Dtype.int8), affine, divisor)
