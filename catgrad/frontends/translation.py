@@ -1,24 +1,13 @@
-"""Translation of graphs: broadcasts of operands, and refusals, which one error lists."""
+"""Refusals in the translation of graphs, which one error lists."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from catgrad import ops
 from catgrad.errors import CatgradError, FixedSize, UnsupportedOp
-from catgrad.ops.shape import Shape
 
 REFUSED = object()
 """The value of an operation that cannot be translated, and of those that read it."""
-
-
-def spread(x: Any, shape: Shape) -> Any:
-    """Broadcast x to this shape: new leading axes, and axes of size 1."""
-    offset = len(shape) - x.type.rank
-    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
-    new = [*range(offset), *(offset + axis for axis in ones)]
-    return ops.broadcast(ops.squeeze(x, ones), shape, new) if new else x
 
 
 def raise_refusals(refusals: Sequence[CatgradError], unknown: str, must: str, whole: str, do: str) -> None:

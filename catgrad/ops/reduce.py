@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Dim, Size, numbers, product
-from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
+from catgrad.ops.shape import Axes, Shape, normalised, require_shape, squeeze, without
 from catgrad.terms.op import NOTHING, Examples, Op, Types, floating, numeric
 from catgrad.terms.structural import Constant, NumberOf
 from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
-__all__ = ["broadcast", "mean", "number_of", "sum"]
+__all__ = ["broadcast", "broadcast_to", "mean", "number_of", "sum"]
 
 
 class Broadcast(Op):
@@ -142,6 +142,14 @@ def broadcast(x: Var, shape: Shape, axes: Sequence[int] | None = None) -> Var:
     """Broadcast x along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
     return Broadcast(x.type.with_shape(shape).shape, normalised(new, len(shape)))(x)
+
+
+def broadcast_to(x: Var, shape: Shape) -> Var:
+    """Broadcast x to a shape as NumPy does: along new leading axes, and along its axes of size 1."""
+    offset = len(shape) - x.type.rank
+    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
+    new = [*range(offset), *(offset + axis for axis in ones)]
+    return broadcast(squeeze(x, ones), shape, new) if new else x
 
 
 def sum(x: Var, axes: int | Sequence[int] | None = None) -> Var:

@@ -28,7 +28,7 @@ from catgrad.quantisation.backward import Backward
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
-from catgrad.quantisation.totals import fenced, new_axes, stretched
+from catgrad.quantisation.totals import fenced, new_axes
 from catgrad.quantisation.values import (
     Eight,
     Known,
@@ -260,7 +260,7 @@ class Quantiser:
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
         if isinstance(value, Trained):
-            return stretched(value.var, shape)
+            return ops.broadcast_to(value.var, shape)
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
         eight = self.eight(wire)

@@ -23,7 +23,7 @@ from catgrad.ops.window import Fold
 from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS
 from catgrad.quantisation.backward import divisor
-from catgrad.quantisation.totals import Place, centred, is_within_int32, scaled, stretched
+from catgrad.quantisation.totals import Place, centred, is_within_int32, scaled
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -135,7 +135,7 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     most = int(summand.bound.max())
     bound = 2 ** (min(most, 2**31 - 1 - most).bit_length() - 1)
     levels = ops.cast(q.nearest(value.var, summand.factor, value.name, bound), Dtype.int32)
-    total = summand.total + stretched(levels, q.function.types[x].shape)
+    total = summand.total + ops.broadcast_to(levels, q.function.types[x].shape)
     return replace(sums, summands=(replace(summand, total=total, bound=summand.bound + bound),))
 
 

@@ -56,12 +56,6 @@ def new_axes(sizes: Sequence[int], shape: Any) -> tuple[int, ...]:
     return tuple(k for k, size in enumerate(sizes) if size == 1 and shape[k] != 1)
 
 
-def stretched(x: Any, shape: Any) -> Any:
-    """Broadcast axes of size 1."""
-    new = new_axes(x.shape, shape)
-    return Broadcast(shape, new)(ops.squeeze(x, new))
-
-
 def weighed(total: Any, scales: Array, x: Affine, w: Weights, place: Place, layer: str, count: int) -> Sums:
     """Return sums of as many products of levels with weights."""
     axes = (1,) * total.type.rank

@@ -5,7 +5,6 @@ from __future__ import annotations
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import axis_of, full
 from catgrad.frontends.onnx.registry import onnx
-from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 
 onnx("Relu", since=(13, 14))(ops.relu)
@@ -34,7 +33,7 @@ onnx("Gelu", since=20)(
     lambda x, *, approximate="none": ops.gelu(x) if approximate == "none" else ops.gelu_tanh(x)
 )
 onnx("HardSigmoid", since=(6, 22))(lambda x, *, alpha=0.2, beta=0.5: ops.clamp(alpha * x + beta, 0.0, 1.0))
-onnx("PRelu", since=(9, 16))(lambda x, slope: ops.select(x < 0, spread(slope, x.shape) * x, x))
+onnx("PRelu", since=(9, 16))(lambda x, slope: ops.select(x < 0, ops.broadcast_to(slope, x.shape) * x, x))
 
 
 @onnx("Hardmax", since=13)

@@ -9,7 +9,6 @@ from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import along, axis_of
 from catgrad.frontends.onnx.operators.reductions import reduced
 from catgrad.frontends.onnx.registry import onnx, require
-from catgrad.frontends.translation import spread
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
@@ -61,12 +60,12 @@ def layer_norm(
 ) -> Any:  # fmt: skip
     """Normalise the last axes; further results are the mean and the inverse deviation."""
     axes = tuple(range(axis_of(x, axis), x.type.rank))
-    y = ops.layer_norm(x, len(axes), epsilon) * spread(scale, x.shape)
-    y = y if shift is None else y + spread(shift, x.shape)
+    y = ops.layer_norm(x, len(axes), epsilon) * ops.broadcast_to(scale, x.shape)
+    y = y if shift is None else y + ops.broadcast_to(shift, x.shape)
     if results == 1:
         return y
     mean = reduced(ops.mean, x, axes, 1)
-    squares = reduced(ops.mean, ops.square(x - spread(mean, x.shape)), axes, 1)
+    squares = reduced(ops.mean, ops.square(x - ops.broadcast_to(mean, x.shape)), axes, 1)
     return y, mean, ops.rsqrt(squares + epsilon)
 
 
@@ -74,9 +73,9 @@ def layer_norm(
 def mean_variance_norm(x: Var, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     """(x - μ) / (σ + 10⁻⁹) over axes."""
     own = normalised(axes, x.type.rank)
-    centred = x - spread(reduced(ops.mean, x, own, 1), x.shape)
+    centred = x - ops.broadcast_to(reduced(ops.mean, x, own, 1), x.shape)
     variance = reduced(ops.mean, ops.square(centred), own, 1)
-    return centred / (spread(root(variance), x.shape) + 1e-9)
+    return centred / (ops.broadcast_to(root(variance), x.shape) + 1e-9)
 
 
 @onnx("LpNormalization", since=(1, 22))
@@ -85,7 +84,7 @@ def lp_norm(x: Var, *, axis: int = -1, p: int = 2) -> Var:
     axes = (axis_of(x, axis),)
     powers = ops.absolute(x) if p == 1 else ops.square(x)
     total = reduced(ops.sum, powers, axes, 1)
-    norm = spread(total if p == 1 else root(total), x.shape)
+    norm = ops.broadcast_to(total if p == 1 else root(total), x.shape)
     none = norm == 0
     return ops.select(none, norm, x / ops.select(none, norm + 1, norm))
 

@@ -13,7 +13,6 @@ from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.frontends.onnx.registry import require
-from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape, normalised, shape_text
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -75,7 +74,7 @@ def common_shape(*shapes: Shape) -> Shape:
 def together(*operands: Var) -> list[Any]:
     """Broadcast variables to their common shape."""
     shape = common_shape(*(x.shape for x in operands))
-    return [spread(x, shape) for x in operands]
+    return [ops.broadcast_to(x, shape) for x in operands]
 
 
 def literal(array: Array) -> Var:

@@ -7,7 +7,6 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.onnx.registry import TRAINING, onnx, require
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 
@@ -37,7 +36,7 @@ def adagrad(
     def update(x: Var, g: Any, h: Any) -> tuple[Any, ...]:
         g = g + norm_coefficient * x
         h = h + ops.square(g)
-        return x - spread(r, x.shape) * g / (ops.sqrt(h) + epsilon), h
+        return x - ops.broadcast_to(r, x.shape) * g / (ops.sqrt(h) + epsilon), h
 
     return _updated(3, arrays, update)
 
@@ -57,7 +56,7 @@ def adam(
         g = g + norm_coefficient * x
         v = alpha * v + (1 - alpha) * g
         h = beta * h + (1 - beta) * ops.square(g)
-        new = x - spread(r, x.shape) * v / (ops.sqrt(h) + epsilon)
+        new = x - ops.broadcast_to(r, x.shape) * v / (ops.sqrt(h) + epsilon)
         return (1 - norm_coefficient_post) * new, v, h
 
     return _updated(4, arrays, update)
@@ -78,6 +77,7 @@ def momentum(
         g = g + norm_coefficient * x
         scaled = ops.select(ops.broadcast(first, x.shape), g, beta * g)
         v = alpha * v + scaled
-        return x - spread(ops.reshape(rate), x.shape) * (g + alpha * v if mode == "nesterov" else v), v
+        step = g + alpha * v if mode == "nesterov" else v
+        return x - ops.broadcast_to(ops.reshape(rate), x.shape) * step, v
 
     return _updated(3, arrays, update)

@@ -8,7 +8,6 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import common_shape
 from catgrad.frontends.onnx.registry import onnx, require
-from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 from catgrad.terms.var import Var
 
@@ -26,7 +25,7 @@ def matmul(x: Var, y: Any) -> Var:
     if y.type.rank == 2:
         return ops.matmul(x, y)
     batch = common_shape(x.shape[:-2], y.shape[:-2])
-    return ops.matmul(spread(x, batch + x.shape[-2:]), spread(y, batch + y.shape[-2:]))
+    return ops.matmul(ops.broadcast_to(x, batch + x.shape[-2:]), ops.broadcast_to(y, batch + y.shape[-2:]))
 
 
 def _column(x: Var, y: Any) -> Var:
@@ -43,7 +42,7 @@ def gemm(
     product = product if alpha == 1 else alpha * product
     if c is None or beta == 0:
         return product
-    return product + spread(c if beta == 1 else beta * c, product.shape)
+    return product + ops.broadcast_to(c if beta == 1 else beta * c, product.shape)
 
 
 @onnx("Einsum", since=(12, 28))

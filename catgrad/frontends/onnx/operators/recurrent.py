@@ -11,7 +11,6 @@ import numpy as np
 from catgrad import ops
 from catgrad.dims import Size
 from catgrad.frontends.onnx.registry import onnx, require
-from catgrad.frontends.translation import spread
 from catgrad.learn.layers.recurrent import until_end
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -52,7 +51,7 @@ Cell = Callable[[Any, State, Weights], State]
 
 def _affine(x: Var, w: Any, b: Any) -> Var:
     y = ops.matmul(x, ops.transpose(w))
-    return y if b is None else y + spread(b, y.shape)
+    return y if b is None else y + ops.broadcast_to(b, y.shape)
 
 
 def _parts(x: Var, count: int, axis: int = -1) -> tuple[Any, ...]:
@@ -109,7 +108,7 @@ def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
         h, c = state
         i, o, forget, new = _parts(row + _affine(h, weights.r, weights.a), 4)
         if weights.peepholes is not None:
-            p_i, p_o, p_f = (spread(p, c.shape) for p in _parts(weights.peepholes, 3))
+            p_i, p_o, p_f = (ops.broadcast_to(p, c.shape) for p in _parts(weights.peepholes, 3))
             i, forget = i + p_i * c, forget + p_f * c
         i = f(i)
         forget = 1 - i if input_forget else f(forget)

@@ -20,7 +20,6 @@ from catgrad.frontends.onnx.operators.operands import (
     sizes_array,
 )
 from catgrad.frontends.onnx.registry import onnx, require
-from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -74,7 +73,9 @@ def flatten(x: Var, *, axis: int = 1) -> Var:
     return ops.reshape(x, product(x.shape[:axis]), product(x.shape[axis:]))
 
 
-onnx("Expand", since=13, static="shape")(lambda x, shape: spread(x, common_shape(x.shape, numbers_in(shape))))
+onnx("Expand", since=13, static="shape")(
+    lambda x, shape: ops.broadcast_to(x, common_shape(x.shape, numbers_in(shape)))
+)
 onnx("Squeeze", since=(13, 21, 23, 24, 25), static="axes")(
     lambda x, axes=None: ops.squeeze(x, None if axes is None else list(numbers_in(axes)))
 )

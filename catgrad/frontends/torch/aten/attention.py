@@ -10,7 +10,6 @@ from catgrad.frontends.torch.aten.contractions import matmul
 from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.aten.randomness import dropped
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.attention import shared_heads
 from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.structural import Constant
@@ -32,7 +31,7 @@ def attention(
     if enable_gqa:
         k, v = (shared_heads(x, q.shape[-3]) for x in (k, v))
     batch = common_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    q, k, v = (spread(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+    q, k, v = (ops.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
     usual = 1 / sqrt(q.shape[-1])
     if attn_mask is None and dropout_p == 0:
         rescaled = q if scale is None or scale == usual else q * (scale / usual)
@@ -40,7 +39,7 @@ def attention(
     scores = matmul(q, ops.transpose(k)) * (usual if scale is None else scale)
     if attn_mask is None:
         return matmul(dropped(ops.softmax(_causal(scores) if is_causal else scores), dropout_p), v)
-    mask = spread(attn_mask, scores.shape)
+    mask = ops.broadcast_to(attn_mask, scores.shape)
     if mask.dtype is Dtype.bool:
         seen, scores = mask, ops.select(mask, scores, Constant(scores.type, -inf)())
     else:
@@ -52,4 +51,4 @@ def _causal(scores: Any) -> Any:
     """Hide later keys from each query."""
     t, s = scores.shape[-2:]
     before = ops.broadcast(ops.iota(s), (t, s), [0]) <= ops.broadcast(ops.iota(t), (t, s), [1])
-    return ops.select(spread(before, scores.shape), scores, Constant(scores.type, -inf)())
+    return ops.select(ops.broadcast_to(before, scores.shape), scores, Constant(scores.type, -inf)())

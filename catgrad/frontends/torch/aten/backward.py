@@ -13,7 +13,6 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.convolutions import convolution
 from catgrad.frontends.torch.aten.normalisation import batch_norm, batch_norm_of_batch
 from catgrad.frontends.torch.registry import aten, real
-from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 
 
@@ -64,8 +63,8 @@ def layer_norm_backward(
         variance = ops.mean(ops.square(centred), axes)
         beyond = ops.stop_gradient(inverse - variance)
         y = centred * ops.broadcast(ops.rsqrt(variance + beyond), x.shape, axes)
-        y = y if w is None else y * spread(w, y.shape)
-        return y if b is None else y + spread(b, y.shape)
+        y = y if w is None else y * ops.broadcast_to(w, y.shape)
+        return y if b is None else y + ops.broadcast_to(b, y.shape)
 
     return _read(mask, *_pulled(forward, [x, weight, bias], dy))
 

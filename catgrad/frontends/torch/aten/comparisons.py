@@ -8,7 +8,6 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import at, common_shape, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
@@ -47,7 +46,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """Select x where the condition holds, y elsewhere."""
     dtype = promoted(x, y)
     shape = common_shape(*(v.shape for v in (condition, x, y) if isinstance(v, Var)))
-    return ops.select(spread(truth(condition), shape), at(x, shape, dtype), at(y, shape, dtype))
+    return ops.select(ops.broadcast_to(truth(condition), shape), at(x, shape, dtype), at(y, shape, dtype))
 
 
 aten("isnan.default")(ops.is_nan)

@@ -18,7 +18,6 @@ from catgrad.frontends.torch.aten.scalars import as_vector
 from catgrad.frontends.torch.aten.shapes import view
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import composite, real
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
@@ -26,7 +25,7 @@ from catgrad.types import Dtype, NdArrayType
 composite("reshape.default")(view)
 composite("relu6.default")(lambda x: hardtanh(x, 0, 6))
 composite("contiguous.default", "lift_fresh_copy.default")(lambda x: x)
-composite("expand_as.default")(lambda x, other: spread(x, other.shape))
+composite("expand_as.default")(lambda x, other: ops.broadcast_to(x, other.shape))
 composite("mT.default", "matrix_H.default")(ops.transpose)
 composite("numpy_T.default")(lambda x: ops.permute(x, *reversed(range(x.type.rank))))
 composite("view_as.default")(lambda x, other: view(x, other.shape))
@@ -43,7 +42,7 @@ composite("zeros.default")(lambda size, dtype=None: full(size, 0.0, dtype))
 def broadcast(arrays: list[Any]) -> list[Any]:
     """Broadcast arrays to their common shape."""
     shape = common_shape(*(x.shape for x in arrays))
-    return [spread(x, shape) for x in arrays]
+    return [ops.broadcast_to(x, shape) for x in arrays]
 
 
 @composite("to.dtype", "to.dtype_layout")
@@ -86,7 +85,9 @@ def weight_norm(direction: Any, size: Any, dim: int = 0) -> Any:
     """Weight normalisation: v / |v| · g, with a norm for each index of an axis, or one for dim = -1."""
     rank = direction.type.rank
     axes = [axis for axis in range(rank) if dim == -1 or axis != dim % rank]
-    return direction * spread(size / norm(direction, 2, axes, bool(size.type.rank)), direction.shape)
+    return direction * ops.broadcast_to(
+        size / norm(direction, 2, axes, bool(size.type.rank)), direction.shape
+    )
 
 
 @composite("unflatten.int")

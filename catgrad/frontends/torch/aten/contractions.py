@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from catgrad import ops
 from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 from catgrad.terms.var import Var
 
@@ -18,7 +18,7 @@ def linear(x: Var, weight: Any, bias: Any = None) -> Var:
     free = tuple(range(k))
     out = (k + 1,)[: weight.type.rank - 1]  # a weight without output features is a vector
     y = Contract((*free, k), (*out, k), (*free, *out))(x, weight)
-    return y if bias is None else y + spread(bias, y.shape)
+    return y if bias is None else y + ops.broadcast_to(bias, y.shape)
 
 
 @aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
@@ -28,7 +28,7 @@ def matmul(x: Var, y: Any) -> Var:
         return _without_batch(x, y)
     batch = common_shape(x.shape[:-2], y.shape[:-2])
     b, (m, k, n) = tuple(range(len(batch))), range(len(batch), len(batch) + 3)
-    x, y = spread(x, (*batch, *x.shape[-2:])), spread(y, (*batch, *y.shape[-2:]))
+    x, y = ops.broadcast_to(x, (*batch, *x.shape[-2:])), ops.broadcast_to(y, (*batch, *y.shape[-2:]))
     return Contract((*b, m, k), (*b, k, n), (*b, m, n))(x, y)
 
 
@@ -54,7 +54,7 @@ def added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product
-    bias = spread(bias, product.shape)
+    bias = ops.broadcast_to(bias, product.shape)
     return (bias if beta == 1 else bias * beta) + product
 
 
@@ -65,4 +65,4 @@ def bilinear(x: Var, z: Any, weight: Any, bias: Any = None) -> Var:
     free, (o, i, j) = tuple(range(m)), range(m, m + 3)
     maps = Contract((*free, i), (o, i, j), (*free, o, j))(x, weight)
     y = Contract((*free, o, j), (*free, j), (*free, o))(maps, z)
-    return y if bias is None else y + spread(bias, y.shape)
+    return y if bias is None else y + ops.broadcast_to(bias, y.shape)

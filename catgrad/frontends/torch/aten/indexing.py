@@ -12,7 +12,6 @@ from catgrad.dims import Size
 from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import stop_gradient
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -77,7 +76,7 @@ def number_of_place(x: Var, indices: list[Any]) -> Any:
     shape = common_shape(*(indices[axis].shape for axis in axes))
     number = None
     for k, axis in enumerate(axes):
-        place = _from_start(spread(indices[axis], shape), x.shape[axis])
+        place = _from_start(ops.broadcast_to(indices[axis], shape), x.shape[axis])
         stride = prod(x.shape[later] for later in axes[k + 1 :])
         wide = ops.cast(place, Dtype.int64)
         term = wide * at(stride, shape, Dtype.int64) if len(axes) > 1 else place

@@ -8,7 +8,6 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.linalg import Cholesky, Determinant, LogDeterminant, Solve, SolveTriangular, inverse, matmul
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -24,7 +23,7 @@ def _together(a: Any, b: Any, is_vector: bool = False) -> tuple[Any, Any]:
     """Broadcast the leading axes of matrices and of the other sides, which may be vectors."""
     b = ops.expand_dims(b, b.type.rank) if is_vector else b
     lead = common_shape(a.shape[:-2], b.shape[:-2])
-    return spread(a, (*lead, *a.shape[-2:])), spread(b, (*lead, *b.shape[-2:]))
+    return ops.broadcast_to(a, (*lead, *a.shape[-2:])), ops.broadcast_to(b, (*lead, *b.shape[-2:]))
 
 
 def _failures(result: Any, kept: int) -> Any:

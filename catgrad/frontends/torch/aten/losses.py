@@ -8,7 +8,6 @@ from catgrad import ops
 from catgrad.frontends.torch.aten.operands import at, common_shape, together
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
@@ -54,7 +53,7 @@ def soft_margin(x: Var, y: Any, reduction: int = 1) -> Var:
 def binary_cross_entropy(x: Var, y: Any, weight: Any = None, reduction: int = 1) -> Var:
     """Cross entropy of probabilities x: -y ln x - (1 - y) ln(1 - x), with logarithms of at least -100."""
     loss = ops.binary_cross_entropy(x, y)
-    return reduced(loss if weight is None else loss * spread(weight, loss.shape), reduction)
+    return reduced(loss if weight is None else loss * ops.broadcast_to(weight, loss.shape), reduction)
 
 
 @aten("binary_cross_entropy_with_logits.default")
@@ -66,8 +65,8 @@ def logistic_cross_entropy(
         loss = ops.softplus(x) - x * y
     else:
         shape = common_shape(x.shape, pos_weight.shape)
-        loss = (1 - y) * x + (1 + (spread(pos_weight, shape) - 1) * y) * ops.softplus(-x)
-    return reduced(loss if weight is None else loss * spread(weight, loss.shape), reduction)
+        loss = (1 - y) * x + (1 + (ops.broadcast_to(pos_weight, shape) - 1) * y) * ops.softplus(-x)
+    return reduced(loss if weight is None else loss * ops.broadcast_to(weight, loss.shape), reduction)
 
 
 @aten("nll_loss_forward.default", "nll_loss2d_forward.default")

@@ -6,7 +6,6 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
 from catgrad.terms.structural import Assume, Constant, stop_gradient
 from catgrad.terms.var import Var
@@ -21,15 +20,15 @@ def layer_norm(
     if weight is not None and bias is not None:
         return ops.affine_layer_norm(x, weight, bias, eps)
     y = ops.layer_norm(x, len(shape), eps)
-    y = y if weight is None else y * spread(weight, y.shape)
-    return y if bias is None else y + spread(bias, y.shape)
+    y = y if weight is None else y * ops.broadcast_to(weight, y.shape)
+    return y if bias is None else y + ops.broadcast_to(bias, y.shape)
 
 
 @aten("rms_norm.default")
 def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = None) -> Var:
     """RMS normalisation: x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
     y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
-    return y if weight is None else y * spread(weight, y.shape)
+    return y if weight is None else y * ops.broadcast_to(weight, y.shape)
 
 
 @aten("group_norm.default")

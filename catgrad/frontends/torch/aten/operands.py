@@ -12,7 +12,6 @@ from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
 from catgrad.frontends.torch.aten.short_integers import LEAST, stored_dtype
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -97,7 +96,7 @@ def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
         return ops.broadcast(ops.number_of(x, dtype), shape)
     if not isinstance(x, Var):
         return Constant(NdArrayType(shape, dtype), x)()
-    return spread(ops.cast(x, dtype), shape)
+    return ops.broadcast_to(ops.cast(x, dtype), shape)
 
 
 def common_shape(*shapes: Shape) -> Shape:

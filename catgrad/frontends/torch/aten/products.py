@@ -9,7 +9,6 @@ from catgrad.frontends.torch.aten.contractions import added
 from catgrad.frontends.torch.aten.operands import axes_of, common_shape, together
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.contract import Contract
 from catgrad.terms.var import Var
 
@@ -44,8 +43,8 @@ def distances(x: Var, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """Distances of all pairs of rows by the norm of order p: [*, P, M], [*, R, M] → [*, P, R]."""
     lead = common_shape(x.shape[:-2], y.shape[:-2])
     table = (*lead, x.shape[-2], y.shape[-2], x.shape[-1])
-    rows = spread(ops.expand_dims(x, x.type.rank - 1), table)
-    columns = spread(ops.expand_dims(y, y.type.rank - 2), table)
+    rows = ops.broadcast_to(ops.expand_dims(x, x.type.rank - 1), table)
+    columns = ops.broadcast_to(ops.expand_dims(y, y.type.rank - 2), table)
     return norm(rows - columns, p, -1)
 
 
@@ -60,7 +59,7 @@ def distances_within(x: Var, p: float = 2) -> Any:
     for k in range(1, count):
         rest = ops.slice(x, (k, 0), (count - k, x.shape[1]))
         row = ops.slice(x, (k - 1, 0), (1, x.shape[1]))
-        parts.append(norm(spread(row, rest.shape) - rest, p, -1))
+        parts.append(norm(ops.broadcast_to(row, rest.shape) - rest, p, -1))
     return ops.concat(parts)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.creation import _dtype, full
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.random import Dropout, random_normal, random_uniform, stream_of
 from catgrad.ops.shape import Shape
 from catgrad.terms.op import qualified
@@ -40,7 +39,7 @@ def feature_dropout(x: Var, p: float, train: bool) -> Any:
     if not train:
         return x
     ones = Constant(x.type.with_shape((*x.shape[:2], *(1 for _ in x.shape[2:]))), 1)()
-    return x * spread(dropped(ones, p), x.shape)
+    return x * ops.broadcast_to(dropped(ones, p), x.shape)
 
 
 @aten("bernoulli.default", is_random=True)
@@ -52,7 +51,7 @@ def bernoulli(p: Any) -> Var:
 @aten("bernoulli.Tensor", is_random=True)
 def bernoulli_of(x: Var, p: Any) -> Var:
     """1 with the probability that each element of p is, else 0, in the type of x."""
-    return ops.cast(uniform_noise(x.shape, p.dtype) < spread(p, x.shape), x.dtype)
+    return ops.cast(uniform_noise(x.shape, p.dtype) < ops.broadcast_to(p, x.shape), x.dtype)
 
 
 @aten("bernoulli.p", is_random=True)

@@ -11,7 +11,6 @@ from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.aten.operands import at, axes_of
 from catgrad.frontends.torch.aten.parts import along, place_of
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.ops.window import Fold
 from catgrad.terms.var import Var
 
@@ -101,7 +100,7 @@ def unfold(x: Var, dimension: int, size: int, step: int) -> Var:
 def overlapped(x: Var, input_sizes: list[int], dim: int, size: int, step: int) -> Var:
     """Add up windows along one axis where they overlap: the transpose of unfold."""
     fold = Fold(tuple(input_sizes), (dim % len(input_sizes),), (size,), (step,), (1,))
-    return fold(spread(x, fold.windowed))
+    return fold(ops.broadcast_to(x, fold.windowed))
 
 
 @aten("im2col.default")

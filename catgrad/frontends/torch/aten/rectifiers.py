@@ -6,7 +6,6 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
@@ -41,7 +40,7 @@ def gated(x: Var, dim: int = -1) -> Var:
 
 
 aten("log_sigmoid_forward.default")(lambda x: (-ops.softplus(-x), None))
-aten("_prelu_kernel.default")(lambda x, w: ops.select(x > 0, x, spread(w, x.shape) * x))
+aten("_prelu_kernel.default")(lambda x, w: ops.select(x > 0, x, ops.broadcast_to(w, x.shape) * x))
 
 
 @aten("rrelu_with_noise_functional.default")

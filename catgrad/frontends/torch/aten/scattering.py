@@ -12,7 +12,6 @@ from catgrad.frontends.torch.aten.indexing import number_of_place
 from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, moved
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.translation import spread
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -25,13 +24,13 @@ REDUCTIONS = {"add": "sum", "multiply": "prod"}
 def masked_fill(x: Var, mask: Any, value: Any) -> Var:
     """Replace the elements of x where the mask holds by one number."""
     shape = common_shape(x.shape, mask.shape)
-    return ops.select(spread(mask, shape), at(value, shape, x.dtype), spread(x, shape))
+    return ops.select(ops.broadcast_to(mask, shape), at(value, shape, x.dtype), ops.broadcast_to(x, shape))
 
 
 @aten("masked_scatter.default")
 def masked_scatter(x: Var, mask: Any, source: Any) -> Var:
     """Replace the elements of x where the mask holds by those of the source, in their order."""
-    mask = spread(mask, x.shape)
+    mask = ops.broadcast_to(mask, x.shape)
     chosen = ops.reshape(mask, -1)
     number = ops.cumsum(ops.cast(chosen, Dtype.int64)) - 1
     inside = ops.select(chosen, number, zeros_like(number))

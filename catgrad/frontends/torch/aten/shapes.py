@@ -9,7 +9,6 @@ from catgrad.dims import Dim
 from catgrad.errors import FixedSize
 from catgrad.frontends.torch.aten.operands import axes_of
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.translation import spread
 from catgrad.terms.var import Var
 
 
@@ -40,7 +39,7 @@ aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 def expand(x: Var, size: list[int], implicit: bool = False) -> Any:
     """Broadcast along new axes and axes of size 1; -1 keeps a size."""
     offset = len(size) - x.type.rank
-    return spread(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))
+    return ops.broadcast_to(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))
 
 
 @aten("repeat.default")
