@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from catgrad.loops.ir.steps import kernels
 from catgrad.loops.machine import GpuCosts
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.products.split_products import MAX_BYTES, split_products
-from catgrad.loops.passes.gpu.products.tilings import Tiling
+from catgrad.loops.passes.gpu.products.tilings import Tiling, columns_of_group
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.targets import get_backend
@@ -184,3 +185,21 @@ def test_the_best_tiles_are_among_the_fastest(matrices, rows, columns, terms, te
     assert tiling.blocks(patch) * height * width >= matrices * rows * columns
     for parts in tiling.numbers_of_parts(3):
         assert any(parts * tiling.blocks(each) <= 3 * tiling.costs.multiprocessors for each in tiling.patches)
+
+
+@given(tiles=st.integers(17, 1000))
+def test_few_blocks_of_groups_of_columns_have_no_tile(tiles):
+    """A block that stays takes every so many tiles: the same ones might get all that are none."""
+    group = columns_of_group(tiles)
+    assert 8 < group <= 16 and -(-tiles // group) * group <= 1.06 * tiles
+
+
+@pytest.mark.parametrize(("rows", "terms", "columns"), [(768, 8192, 2304), (4096, 256, 6400)])
+@pytest.mark.parametrize("math", [0, 6])
+def test_a_product_of_many_columns_has_as_many_blocks_as_tiles(rows, terms, columns, math):
+    machine = replace(MACHINE, gpu=replace(MACHINE.gpu, tensor_floats=math))
+    [(_, grid, _), *_] = tiled(compile_kernels(prepared(lower(product(rows, terms, columns))), machine))
+    height, width = (v.step for v in grid[-2:])
+    tiles = -(-rows // height) * -(-columns // width)
+    parts = grid[0].extent if grid[0].name == "part" else 1
+    assert blocks(grid) <= 1.06 * parts * tiles

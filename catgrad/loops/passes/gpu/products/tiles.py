@@ -31,7 +31,7 @@ from catgrad.loops.passes.gpu.products.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.products.roles import SHORT, MatrixProduct, count, narrowed, product_nest
 from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
-from catgrad.loops.passes.gpu.products.tilings import Tiling
+from catgrad.loops.passes.gpu.products.tilings import GROUP, Tiling, columns_of_group
 from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product, warpgroup_store
 
 DEPTH = 16
@@ -48,9 +48,6 @@ TENSOR_FLOAT_PADDING = 8
 
 MAX_UNROLLED_SUMS = 64
 """Sums of a thread that leave registers for the addresses of several slices at once."""
-
-GROUP = 16
-"""Columns of tiles whose blocks run together, and share what the cache holds of both factors."""
 
 
 def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
@@ -164,9 +161,10 @@ class _Tiles(ThreadTiles):
     def _grid(self, body: list[Item]) -> Loop:
         """Give each tile a block; where columns of tiles are many, all rows of a group of them come first."""
         batch, columns = self.product.batch, self.columns
-        width, most = columns.width, GROUP * columns.width
-        if not isinstance(columns.extent, int) or columns.extent <= most:
+        width = columns.width
+        if not isinstance(columns.extent, int) or columns.extent <= GROUP * width:
             return self.of_block((*batch, self.rows.first, columns.first), body)
+        most = columns_of_group(-(-columns.extent // width)) * width
         group, tile = Variable(columns.extent, "column_group", most), Variable(most, "column_tile", width)
         first = index(group) + index(tile)
         exists = () if columns.extent % most == 0 else (Bounds(first, columns.extent, False, True),)

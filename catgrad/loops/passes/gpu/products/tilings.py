@@ -23,6 +23,9 @@ from catgrad.loops.passes.gpu.products.thread_tiles import SIDE
 TENSOR_SIDE = 32
 """Rows, and columns, of the smallest tile on tensor cores."""
 
+GROUP = 16
+"""Columns of tiles, at most, whose blocks run together, and share what the cache holds of both factors."""
+
 Patch = tuple[int, int]
 """Rows and columns of a thread's patch, or fragments of a warp's on tensor cores."""
 
@@ -107,3 +110,11 @@ class Tiling:
     def best_patch(self) -> Patch:
         """Choose the patch of the fastest tiles."""
         return min(self.patches, key=self.cycles)
+
+
+def columns_of_group(tiles: int) -> int:
+    """Choose the columns of tiles of a group so that few blocks of the last group have no tile.
+
+    A block of warp groups takes every so many tiles, so that the same ones might get all that are none.
+    """
+    return min(range(GROUP, GROUP // 2, -1), key=lambda n: -(-tiles // n) * n)
