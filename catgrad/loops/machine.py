@@ -78,6 +78,21 @@ class GpuCosts:
     term_cycles: int = 12
     """Cycles of a term of a product for shared memory and barriers."""
 
+    tensor_term_cycles: int = 4
+    """Those of a product on tensor cores, whose operands are copied while others are multiplied."""
+
+    warpgroup_bytes: int = 4096
+    """Bytes of the factors that its warp groups multiply in a cycle: 2048 pairs of 16 bits."""
+
+    warpgroup_term_cycles: int = 2
+    """Those of a product of warp groups."""
+
+    split_elements: int = 9
+    """Elements of a term of factors that warp groups split into parts in a cycle."""
+
+    ended_elements: int = 7
+    """Elements of a tile that a multiprocessor stores in a cycle, after their sums."""
+
     launch_cycles: int = 2000
     """Cycles of a launch."""
 
@@ -87,7 +102,7 @@ class GpuCosts:
     memory_bytes: int = 2048
     """Bytes of memory that all multiprocessors write or read in a cycle."""
 
-    split_gain: float = 4 / 5
+    split_gain: float = 9 / 10
     """Factor of the time of a sum that is worth the memory for partial sums."""
 
     masked_part: float = 9 / 8

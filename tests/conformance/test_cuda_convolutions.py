@@ -192,7 +192,7 @@ def test_warp_groups_convolve_images_that_lie_channels_last(name, monkeypatch):
         return cast(between_threes(*(cast(a, dtype) for a in arrays)), Dtype.float32)
 
     functions = Functions({"net": reverse(build(between, [NdArrayType(shape) for shape in shapes]))}, "nets")
-    with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
+    with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=100)):
         artifact = emit(functions, "cuda", math=math(name))
     assert str(artifact.files["nets.cu"]).count(" multiply_fed_") == 9
     rng = np.random.default_rng(0)

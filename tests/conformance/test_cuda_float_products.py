@@ -155,7 +155,7 @@ def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault):
 @NEEDS_NVDISASM
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("math", BITS)
-@pytest.mark.parametrize("overhead", [GpuCosts().term_cycles, 100])
+@pytest.mark.parametrize("overhead", [GpuCosts().tensor_term_cycles, 100])
 def test_kernels_multiply_parts_on_tensor_cores_without_spills(math, architecture, overhead, tmp_path):
     types = [NdArrayType(shape) for shape in ((2048, 256), (256, 1024), (2048, 1024))]
     terms = {
@@ -163,7 +163,7 @@ def test_kernels_multiply_parts_on_tensor_cores_without_spills(math, architectur
         "dx": build(lambda w, dy: dy @ ops.transpose(w), types[1:]),
         "dw": build(lambda x, dy: ops.transpose(x) @ dy, types[::2]),
     }
-    with costs(GpuCosts(term_cycles=overhead)):
+    with costs(GpuCosts(tensor_term_cycles=overhead)):
         emit(Functions(terms, "products"), "cuda", math=math).write(tmp_path)
     require_clean(compiled("products.cu", tmp_path, f"-arch={architecture}"), 3)
     every = kernels(tmp_path / "products.cubin").items()

@@ -112,7 +112,7 @@ def emitted(dtype):
         name: build(case.function, [NdArrayType(shape, dtype) for shape in case.shapes])
         for name, case in cases(dtype).items()
     }
-    with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
+    with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=100)):
         math = "tf32" if dtype is Dtype.float32 else "float32"
         return emit(Functions(terms, "products"), "cuda", math=math)
 
@@ -277,7 +277,7 @@ ALONE = sized(256, 64 * 9 - 8, 256, True, False)
 def alone():
     types = [NdArrayType(shape, Dtype.bfloat16) for shape in ALONE.shapes]
     terms = {"long": build(ALONE.function, types)}
-    with costs(GpuCosts(multiprocessors=1)):
+    with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=1000, warpgroup_term_cycles=100)):
         return emit(Functions(terms, "products"), "cuda")
 
 

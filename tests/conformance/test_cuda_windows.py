@@ -83,7 +83,7 @@ CASES = {
 
 def programs(name, cases):
     terms = {key: case.term(DTYPES[name]) for key, case in cases.items()}
-    with costs(GpuCosts(multiprocessors=4, term_cycles=100)):
+    with costs(GpuCosts(multiprocessors=4, tensor_term_cycles=100)):
         return emit(Functions(terms, "windows"), "cuda", math=math(name))
 
 

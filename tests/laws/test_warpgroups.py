@@ -33,7 +33,7 @@ def compiled(function, shapes, dtype=Dtype.bfloat16, most=1, tensor_floats=0):
     Tensor cores multiply float32 by so many products, or not.
     """
     term = Expand(has)(build(function, [NdArrayType(shape, dtype) for shape in shapes]))
-    costs = GpuCosts(multiprocessors=most, term_cycles=100)
+    costs = GpuCosts(multiprocessors=most, tensor_term_cycles=100)
     machine = replace(MACHINE, gpu=replace(MACHINE.gpu, tensor_floats=tensor_floats, costs=costs))
     return compile_kernels(prepared(lower(term)), machine)
 
@@ -64,7 +64,7 @@ def test_a_product_of_float32_has_two_versions_if_it_is_one_of_tensor_cores(left
 
 @pytest.mark.parametrize(
     ("batch", "dimensions"),
-    [((8, 1024), [(256, 1), (128, 256), (64, 128 * 256)]), ((24, 1000), [(256, 1), (24000, 256)])],
+    [((8, 1024), [(256, 1), (512, 256), (16, 512 * 256)]), ((24, 1000), [(256, 1), (24000, 256)])],
 )
 def test_parts_of_a_sum_over_the_axes_of_a_batch_are_of_one_map(batch, dimensions):
     """Equal parts are a dimension of their own; the last one may be shorter."""
@@ -108,5 +108,5 @@ def test_parts_of_a_grid_have_one_version():
 )
 def test_other_products_have_one_version(shapes, dtype):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilings, "WIDE_PATCH", (1, 1))
+        patch.setattr(tilings, "WIDE_PATCHES", ())
         assert versions(compiled(partial(product, False, False), shapes, dtype)) == 0

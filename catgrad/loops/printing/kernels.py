@@ -327,7 +327,8 @@ class KernelPrinter:
         count = self.expressions.product(counts)
         first, end = self._part(loop, variables, count)
         product = fed_product([inner]) if axis is Axis.BLOCK else None
-        self.stays = product is not None and count.number != 1
+        if axis is Axis.BLOCK:
+            self.stays = product is not None and count.number != 1
         lines = self._numbered(inner, around) if axis.has_team else []
         lines += self._iteration(variables, lets, inner, around)
         fed = feeding(self.expressions, self.namer.fresh, inner, product, self.stays) if product else None

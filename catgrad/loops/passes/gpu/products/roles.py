@@ -58,6 +58,10 @@ class MatrixProduct:
         dtype = self.factor_dtype
         return 1 if dtype in SHORT else machine.gpu.tensor_floats if dtype is Dtype.float32 else 0
 
+    def is_by_terms(self, factor: Scalar, places: Sequence[Variable]) -> bool:
+        """Tell whether neighbouring terms of a factor lie side by side, and none of its places."""
+        return _is_contiguous(factor, self.sums) and not _is_contiguous(factor, places)
+
     def is_on_tensor_cores(self, machine: Machine) -> bool:
         """Tell whether tensor cores multiply the factors."""
         return self.tensor_products(machine) > 0
@@ -107,3 +111,9 @@ def narrowed(scalar: Scalar, dtype: Dtype) -> Scalar | None:
     if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is dtype:
         return scalar.operands[0]
     return None
+
+
+def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
+    """Tell whether neighbours along some variable lie side by side."""
+    places = [load.buffer.flat(load.indices) for load in factor.loads()]
+    return any(place.coefficient(v) == 1 for place in places for v in variables)

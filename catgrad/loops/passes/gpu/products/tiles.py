@@ -58,8 +58,15 @@ def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
     found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
     if found is None:
         return None
-    tiles = [_Tiles(each, _epilogue(kernel.body[0]), machine) for each in (found, found.turned)]
-    return Kernel([min(tiles, key=lambda each: each.disadvantages).loop()])
+    epilogue, elsewhere = (
+        _epilogue(kernel.body[0]),
+        replace(machine, gpu=replace(machine.gpu, warpgroups=False)),
+    )
+    tiles = [_Tiles(each, epilogue, machine) for each in (found, found.turned)]
+    best = min(tiles, key=lambda each: each.disadvantages)
+    if best.by_warpgroups is None and machine.gpu.warpgroups:
+        best = _Tiles(found, epilogue, elsewhere)
+    return Kernel([best.loop()])
 
 
 def _epilogue(item: Item) -> list[Item]:
@@ -141,7 +148,7 @@ class _Tiles(ThreadTiles):
         return False, right.by_terms and bool(right.pixels)
 
     def _operand(self, factor: Scalar, side: Side) -> Operand:
-        by_terms = _is_contiguous(factor, self.product.sums) and not _is_contiguous(factor, side.variables)
+        by_terms = self.product.is_by_terms(factor, side.variables)
         if not self.on_tensor_cores:
             return Operand(factor, side, self.terms, by_terms, PADDING, across=by_terms)
         loads_words = by_terms or self.factor_dtype in SHORT
@@ -212,9 +219,3 @@ def _rolled(item: Item) -> Item:
     if isinstance(item, Loop) and item.axis is Axis.SERIAL:
         return replace(item, axis=Axis.ROLLED)
     return item
-
-
-def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
-    """Tell whether neighbours along some variable lie side by side."""
-    places = [load.buffer.flat(load.indices) for load in factor.loads()]
-    return any(place.coefficient(v) == 1 for place in places for v in variables)

@@ -1,12 +1,18 @@
 """Tilings of matrix products: a cost model chooses the sizes of tiles, and the parts of the sums.
 
-A grid takes the cycles of the multiprocessor with most blocks, each of which adds up its terms:
+A grid takes as many waves as its blocks fill the places of all multiprocessors, and a wave the cycles of the
+terms of a block, and of its last stores:
 
-    ⌈blocks / multiprocessors⌉ · terms · (height · width / rate + bytes / loaded_bytes + term_cycles)
+    ⌈blocks / (multiprocessors · shared)⌉ · (terms · shared · term + height · width / ended_elements)
 
-for tiles of this height and width, with these bytes in a term of both factors. Large tiles load least for
-each multiplication, small ones occupy more multiprocessors. In parts, a sum has more blocks of fewer terms,
-but then the partial sums are written, and added up by one more launch:
+where `shared` blocks of this height and width share a multiprocessor. The cycles of a term are, of a block
+that loads its tiles itself, and of warp groups, which tensor maps feed and which turn tiles of TF32:
+
+    height · width / rate + bytes / loaded_bytes + term_cycles
+    max(height · width / rate, bytes / loaded_bytes) + turned bytes / loaded_bytes + warpgroup_term_cycles
+
+Large tiles load least for each multiplication, small ones occupy more multiprocessors. In parts, a sum has
+more blocks of fewer terms, but then the partial sums are written, and added up by one more launch:
 
     launch_cycles + addition_cycles · parts + 2 · bytes of partial sums / memory_bytes
 """
@@ -15,13 +21,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.scalar import Load, unmasked
 from catgrad.loops.machine import GpuCosts, Machine
-from catgrad.loops.passes.gpu.products.roles import MatrixProduct, count
+from catgrad.loops.passes.gpu.products.roles import MatrixProduct, count, narrowed
 from catgrad.loops.passes.gpu.products.thread_tiles import SIDE
+from catgrad.types import Dtype
 
 TENSOR_SIDE = 32
 """Rows, and columns, of the smallest tile on tensor cores."""
+
+FED_ROWS, FED_COLUMNS = 128, (64, 128, 192, 256)
+"""Rows of a tile of warp groups, 64 for each, and the columns that it may have."""
+
+MAX_SHARING_BYTES = 256
+"""Bytes of a row of a tile of warp groups, at most, two of whose blocks share a multiprocessor."""
 
 GROUP = 16
 """Columns of tiles, at most, whose blocks run together, and share what the cache holds of both factors."""
@@ -29,8 +45,8 @@ GROUP = 16
 Patch = tuple[int, int]
 """Rows and columns of a thread's patch, or fragments of a warp's on tensor cores."""
 
-WIDE_PATCH = (4, 8)
-"""A larger one on tensor cores, which multiply faster than memory provides operands of smaller tiles.
+WIDE_PATCHES = ((4, 8), (4, 6))
+"""Larger ones on tensor cores, which multiply faster than memory provides operands of smaller tiles.
 
 Those of factors in parts take longer, and so many registers that larger tiles would leave none.
 """
@@ -40,7 +56,8 @@ Those of factors in parts take longer, and so many registers that larger tiles w
 class Tiling:
     """The tiled product of some matrices, of these rows, columns and terms, by its sizes alone.
 
-    Each multiplication takes so many products of tensor cores, or has none.
+    Each multiplication takes so many products of tensor cores, or has none. Where a GPU has `warpgroups`,
+    they multiply the largest tiles, after they have `turned` those of some factors.
     """
 
     matrices: int
@@ -50,13 +67,21 @@ class Tiling:
     item_bytes: int
     tensor_products: int
     costs: GpuCosts
+    warpgroups: bool = False
+    turned: tuple[bool, bool] = (False, False)
 
     @staticmethod
     def of(found: MatrixProduct, machine: Machine) -> Tiling:
         """Take the sizes of a product; 64 for each symbol."""
         matrices, rows, columns, terms = map(count, (found.batch, found.rows, found.columns, found.sums))
-        products, costs = found.tensor_products(machine), machine.gpu.costs
-        return Tiling(matrices, rows, columns, terms, found.factor_dtype.itemsize, products, costs)
+        products, item_bytes = found.tensor_products(machine), found.factor_dtype.itemsize
+        sizes = Tiling(matrices, rows, columns, terms, item_bytes, products, machine.gpu.costs)
+        if not machine.gpu.warpgroups or products == 0 or not _are_arrays(found):
+            return sizes
+        is_turned = found.factor_dtype is Dtype.float32 and products == 1
+        left = is_turned and not found.is_by_terms(found.left, found.rows)
+        right = is_turned and not found.is_by_terms(found.right, found.columns)
+        return replace(sizes, warpgroups=True, turned=(left, right))
 
     def in_parts(self, parts: int, terms: int) -> Tiling:
         """Return the tiling of the partial products, each a sum of some of the terms."""
@@ -74,7 +99,7 @@ class Tiling:
         One element is read from shared memory in the time of two: it is for a few rows or columns.
         """
         rows, columns = ((4, 2) if n >= 2 * self.side else (4, 2, 1) for n in (self.rows, self.columns))
-        return [*([WIDE_PATCH] if self.tensor_products == 1 else ()), *product(rows, columns)]
+        return [*(WIDE_PATCHES if self.tensor_products == 1 else ()), *product(rows, columns)]
 
     def sides(self, patch: Patch) -> tuple[int, int]:
         """The height and width of the tiles with a patch."""
@@ -87,11 +112,38 @@ class Tiling:
 
     def cycles(self, patch: Patch) -> float:
         """Estimate the time of the product."""
+        (height, width), shared = self.sides(patch), self.blocks_together(patch)
+        term = self.term_of_warpgroups(patch) if self.by_warpgroups(patch) else self.term_of_threads(patch)
+        end = height * width / self.costs.ended_elements if self.tensor_products else 0
+        waves = -(-self.blocks(patch) // (shared * self.costs.multiprocessors))
+        return waves * (self.terms * shared * term + end)
+
+    def term_of_threads(self, patch: Patch) -> float:
+        """Estimate the cycles of a term of a block that loads its tiles itself."""
         (height, width), costs, products = self.sides(patch), self.costs, self.tensor_products
         rate = costs.tensor_multiplications / products if products else costs.multiplications
         loads = (height + width) * self.item_bytes / costs.loaded_bytes
-        term = height * width / rate + loads + costs.term_cycles
-        return -(-self.blocks(patch) // costs.multiprocessors) * self.terms * term
+        return height * width / rate + loads + (costs.tensor_term_cycles if products else costs.term_cycles)
+
+    def term_of_warpgroups(self, patch: Patch) -> float:
+        """Estimate those of a block of warp groups."""
+        sides, costs, products = self.sides(patch), self.costs, self.tensor_products
+        bytes = self.item_bytes if products == 1 else 2 * products
+        loads, multiplied = sum(sides) * self.item_bytes / costs.loaded_bytes, prod(sides) * bytes
+        turned = sum(side for side, turns in zip(sides, self.turned, strict=True) if turns)
+        split = sum(sides) / costs.split_elements if products > 1 else 0
+        before = turned * self.item_bytes / costs.loaded_bytes + split + costs.warpgroup_term_cycles
+        return max(loads, multiplied / costs.warpgroup_bytes) + before
+
+    def by_warpgroups(self, patch: Patch) -> bool:
+        """Tell whether warp groups multiply the tiles."""
+        height, width = self.sides(patch)
+        return self.warpgroups and self.rows >= height == FED_ROWS and width in FED_COLUMNS
+
+    def blocks_together(self, patch: Patch) -> int:
+        """Count the blocks of warp groups that share a multiprocessor, or 1."""
+        is_small = self.sides(patch)[1] * self.item_bytes <= MAX_SHARING_BYTES and self.tensor_products == 1
+        return 2 if is_small and self.by_warpgroups(patch) else 1
 
     def numbers_of_parts(self, waves: int) -> set[int]:
         """Find the numbers of parts with which tiles of some size fill up to so many waves of blocks."""
@@ -118,3 +170,14 @@ def columns_of_group(tiles: int) -> int:
     A block of warp groups takes every so many tiles, so that the same ones might get all that are none.
     """
     return min(range(GROUP, GROUP // 2, -1), key=lambda n: -(-tiles // n) * n)
+
+
+def _are_arrays(found: MatrixProduct) -> bool:
+    """Tell whether both factors are elements of arrays, which tensor maps may describe."""
+    for factor in (found.left, found.right):
+        _, load = unmasked(narrowed(factor, found.factor_dtype) or factor)
+        if not isinstance(load, Load):
+            return False
+        if not all(isinstance(atom, Variable) for atom, _ in load.buffer.flat(load.indices).terms):
+            return False
+    return True

@@ -21,14 +21,12 @@ from catgrad.loops.ir.windows import pixel_number, window
 from catgrad.loops.passes.gpu.products.operands import Terms
 from catgrad.loops.passes.gpu.products.roles import SHORT
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unflat
+from catgrad.loops.passes.gpu.products.tilings import FED_COLUMNS, FED_ROWS
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.types import Dtype
 
 STORED = (Dtype.float32, *SHORT)
 """Dtypes of results whose tiles are stored by tensor maps."""
-
-ROWS, COLUMNS = 128, (64, 128, 256)
-"""Rows of a tile, 64 for each warp group, and the columns that it may have."""
 
 
 def warpgroup_product(
@@ -36,7 +34,7 @@ def warpgroup_product(
 ) -> Loop | None:
     """Add the product of all terms to sums with axes for these digits; None if warp groups cannot."""
     rows, columns = sides
-    if rows.width != ROWS or columns.width not in COLUMNS:
+    if rows.width != FED_ROWS or columns.width not in FED_COLUMNS:
         return None
     term, places = Variable(terms.depth, "term"), [Variable(side.width, side.name) for side in sides]
     parts = [_part(*each, terms, term) for each in zip(factors, sides, places, strict=True)]
