@@ -10,6 +10,7 @@ from catgrad.loops.passes.gpu.products.call_library import call_library
 from catgrad.loops.passes.gpu.products.channels_last import store_channels_last
 from catgrad.loops.passes.gpu.products.pad_rows import pad_rows
 from catgrad.loops.passes.gpu.products.split_products import split_products
+from catgrad.loops.passes.gpu.products.turn_factors import turn_factors
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.sums.block_sums import split_block_sums
 from catgrad.loops.passes.gpu.sums.columns_of_rows import fuse_columns
@@ -46,6 +47,7 @@ def _passes(*first: Pass) -> tuple[Pass, ...]:
 GPU_PASSES = (
     *_passes(split_products),
     store_channels_last,
+    turn_factors,
     pad_rows,
     schedule_threads,
     group_launches,

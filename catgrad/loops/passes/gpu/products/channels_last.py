@@ -90,10 +90,10 @@ def _with_copies(lowered: Lowered, copies: Mapping[Buffer, Buffer], machine: Mac
     """Copy arrays of the caller first, and let products on tensor cores read the copies."""
     change = Replaced(copies)
     done = lowered.map_kernels(lambda k: Kernel(rewritten(k.body, change)) if _factors(k, machine) else k)
-    return replace(done, steps=[*(_copy(*pair) for pair in copies.items()), *done.steps])
+    return replace(done, steps=[*(copied_array(*pair) for pair in copies.items()), *done.steps])
 
 
-def _copy(buffer: Buffer, copy: Buffer) -> Kernel:
+def copied_array(buffer: Buffer, copy: Buffer) -> Kernel:
     """Copy an array to one in another order."""
     variables = [*map(Variable, buffer.type.shape)]
     at = tuple(map(index, variables))

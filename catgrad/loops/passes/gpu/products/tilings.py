@@ -87,6 +87,11 @@ class Tiling:
         """Return the tiling of the partial products, each a sum of some of the terms."""
         return replace(self, matrices=self.matrices * parts, terms=terms)
 
+    def without_turning(self, side: int) -> Tiling:
+        """Return the tiling of the product with a factor by terms."""
+        left, right = (turns and number != side for number, turns in enumerate(self.turned))
+        return replace(self, turned=(left, right))
+
     @property
     def side(self) -> int:
         """Rows, and columns, of the smallest tile."""
@@ -155,6 +160,10 @@ class Tiling:
         costs, bytes = self.costs, self.bytes_of_parts(parts)
         return costs.launch_cycles + costs.addition_cycles * parts + 2 * bytes / costs.memory_bytes
 
+    def cycles_of_copying(self, elements: int) -> float:
+        """Estimate the time of a copy of a factor."""
+        return self.costs.launch_cycles + 2 * self.item_bytes * elements / self.costs.memory_bytes
+
     def bytes_of_parts(self, parts: int) -> int:
         """Count the bytes of partial sums."""
         return max(self.item_bytes, 4) * parts * self.matrices * self.rows * self.columns
@@ -162,6 +171,11 @@ class Tiling:
     def best_patch(self) -> Patch:
         """Choose the patch of the fastest tiles."""
         return min(self.patches, key=self.cycles)
+
+    @property
+    def fastest(self) -> float:
+        """The time of the product with these tiles."""
+        return self.cycles(self.best_patch())
 
 
 def columns_of_group(tiles: int) -> int:
