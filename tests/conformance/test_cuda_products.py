@@ -82,7 +82,7 @@ CASES = {case.name: case for case in _cases()}
 @cache
 def emitted(kind):
     terms = {case.name: build(case.function, case.types(KINDS[kind])) for case in CASES.values()}
-    with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=100)):
+    with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=1000, warpgroup_term_cycles=100)):
         return emit(Functions(terms, "products"), "cuda", math=math(kind))
 
 
