@@ -330,6 +330,15 @@ def test_a_mean_that_is_stored_is_read_from_registers():
     np.testing.assert_array_equal(rest, x - mean[:, None])
 
 
+def test_only_the_last_strip_of_each_thread_has_a_guard():
+    """With a guard in each iteration, no load of a row was under way before the one before it was used."""
+    lowered = scheduled(build(ops.softmax, [NdArrayType((512, 30001))]), "default")
+    every = [loop for kernel in kernels(lowered.steps) for loop in loops(kernel.body)]
+    unrolled = [loop for loop in every if loop.axis is Axis.UNROLLED]
+    assert {loop.variable.extent for loop in unrolled if loop.conditions} == {1}
+    assert {loop.variable.extent for loop in unrolled if not loop.conditions} == {30001 // 512}
+
+
 def copied(touches):
     """Return a kernel that stores y[i] = exp(x[i]) by a register, which other statements touch too."""
     v, type = Variable(8), NdArrayType((8,))

@@ -254,6 +254,8 @@ class KernelPrinter:
             return [Either(fed, tuple(self._block(others, replace(around, loop=loop))))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
+        if loop.conditions and loop.variable.extent == 1:
+            return self._guarded(loop, around.inside(loop))
         copies = None if around.on_grid else self._copied(loop)
         if copies is not None:
             return copies

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.index import Variable, index, is_below
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
     Indices,
@@ -68,10 +68,8 @@ class _Kept:
 
     def __init__(self, rows: Rows, threads: int, registers: int) -> None:
         self.rows, each = rows, rows.each(threads)
-        self.thread, self.k = Variable(threads, "t"), Variable(each // rows.width, "k")
+        self.thread, self.k = Variable(threads, "t"), Variable(rows.extent // (rows.width * threads), "k")
         self.near = Variable(rows.width, "near")
-        self.strip = index(self.k) * threads + index(self.thread)
-        self.own = tuple(map(index, (self.thread, self.k, self.near)))
         shape = (threads, each // rows.width, rows.width)
         self.registers = {
             place: Buffer(f"{place[0].name}_row", NdArrayType(shape, place[0].type.dtype.wide), Space.LOCAL)
@@ -107,22 +105,35 @@ class _Kept:
         return {access: self.registers[place] for access, place in every.items() if place in places}
 
     def _row(self, row: Loop, loaded: Sequence[Place], accesses: Mapping[Place, Buffer]) -> Loop:
-        """Distribute a row in strips, of which each thread has elements side by side."""
-        change = _InRegisters(accesses, self.own)
+        """Distribute a row in strips; the last one of each thread, which may be beyond the end, is peeled."""
+        body: list[Item] = []
+        if self.k.extent:
+            body += unrolled((self.k,), self._strip(row, loaded, accesses, index(self.k)))
+        if self.rows.extent % (self.rows.width * self.thread.extent):
+            body += self._strip(row, loaded, accesses, ZERO + self.k.extent)
+        return Loop(self.thread, body, axis=Axis.THREAD)
+
+    def _strip(
+        self, row: Loop, loaded: Sequence[Place], accesses: Mapping[Place, Buffer], k: Index
+    ) -> list[Item]:
+        """Process the elements of a row that a thread has side by side in its strip k."""
+        own = (index(self.thread), k, index(self.near))
         mine = {self.rows.one: index(row.variable)}
         body: list[Item] = [
-            Store(self.registers[b, at], self.own, _wide(Load(b, tuple(i.substitute(mine) for i in at))))
+            Store(self.registers[b, at], own, _wide(Load(b, tuple(i.substitute(mine) for i in at))))
             for b, at in loaded
         ]
+        change = _InRegisters(accesses, own)
         body += [change.statement(s) for s in row.statements]
-        count = self.rows.extent // self.rows.width
-        within = () if is_below(self.strip, count) else (Bounds(self.strip, count, False, True),)
-        place = self.strip * self.rows.width + index(self.near)
+        strip = k * self.thread.extent + index(self.thread)
+        place, width, extent = strip * self.rows.width + index(self.near), self.rows.width, self.rows.extent
         body = rewritten(body, Substituted({row.variable: place}))
-        strips = unrolled((self.near,), body)
-        if self.k.extent == 1:
-            return Loop(self.thread, strips, axis=Axis.THREAD, conditions=within)
-        return Loop(self.thread, unrolled((self.k,), strips, within), axis=Axis.THREAD)
+        if is_below(place, extent):
+            return unrolled((self.near,), body)
+        if extent % width:
+            return unrolled((self.near,), body, (Bounds(place, extent, False, True),))
+        within = Bounds(strip, extent // width, False, True)
+        return unrolled((Variable(1),), unrolled((self.near,), body), (within,))
 
 
 class _InRegisters(Rewriter):

@@ -50,8 +50,8 @@ class Rows:
     def __init__(self, team: Loop, extent: int) -> None:
         self.team, self.extent = team, extent
         self.blocks = [[row for row in block if row.variable.extent == extent] for block in _blocks([team])]
-        self.width = WIDTH if extent % WIDTH == 0 and extent >= WIDTH * MIN_ROW else 1
         self.one = Variable(extent, "j")
+        self.width = WIDTH if extent >= WIDTH * MIN_ROW and self._are_wide() else 1
         repeated = self._repeated()
         common = [place for place in repeated if self._is_common(place)]
         self.places = [*(place for place in repeated if place not in common), *self._private(), *common]
@@ -64,6 +64,18 @@ class Rows:
         """Return the place of an element that a loop accesses."""
         values = {row.variable: index(self.one)}
         return buffer, tuple(i.substitute(values) for i in indices)
+
+    def _are_wide(self) -> bool:
+        """Tell whether rows are whole strips, or all begin where a strip of neighbours may."""
+        if self.extent % WIDTH == 0:
+            return True
+        rows = [row for block in self.blocks for row in block]
+        every = ((row.variable, b.flat(at)) for row in rows for b, at in (*row.reads, *row.writes))
+        moving = [(v, place) for v, place in every if v in place.variables()]
+        return all(
+            place.constant % WIDTH == 0 and all(atom is v or n % WIDTH == 0 for atom, n in place.terms)
+            for v, place in moving
+        )
 
     def _private(self) -> list[Place]:
         found: dict[Buffer, list[Indices]] = {}
