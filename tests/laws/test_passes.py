@@ -94,7 +94,7 @@ def test_the_pipeline_preserves_chains_of_casts(dtypes, seed):
 
 @pytest.mark.parametrize("dtype", [Dtype.bfloat16, Dtype.float16])
 def test_numbers_of_16_bits_are_moved_before_they_are_widened(dtype):
-    """All but the sum is in 16 bits, of which none is rounded again unless it is permuted alone."""
+    """All but the sum is in 16 bits, of which none is rounded again unless its last axis was another one."""
 
     def function(x, y):
         x, y = (ops.cast(v, Dtype.float32) for v in (x, y))
@@ -109,6 +109,21 @@ def test_numbers_of_16_bits_are_moved_before_they_are_widened(dtype):
     assert {*moved} == {dtype}
     casts = [apply.op for apply in after.body if isinstance(apply.op, Cast)]
     assert [cast.widens for cast in casts].count(False) == 1
+
+
+@pytest.mark.parametrize(("order", "rounded"), [((1, 0, 2), 0), ((0, 2, 1), 1)])
+def test_numbers_whose_rows_stay_rows_are_not_rounded_again(order, rounded):
+    """Heads of attention were copied before and after, though products can read them where they are."""
+
+    def function(x):
+        moved = ops.permute(ops.cast(x, Dtype.float32), *order)
+        return ops.cast(ops.reshape(moved, 6, 4), Dtype.bfloat16)
+
+    before = optimise(lower(build(function, [NdArrayType((2, 3, 4), Dtype.bfloat16)])))
+    after = widen_late(before)
+    x = np.arange(24).reshape(2, 3, 4).astype(Dtype.bfloat16.numpy)
+    assert equal(evaluate(after, x), evaluate(before, x))
+    assert sum(isinstance(apply.op, Cast) and not apply.op.widens for apply in after.body) == rounded
 
 
 def test_scaling_does_not_overflow():

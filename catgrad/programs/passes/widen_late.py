@@ -1,7 +1,8 @@
 """Widening after moving: numbers of 16 bits are padded, permuted and concatenated in 16 bits, and cast then.
 
-What is moved is half as many bytes, and rounding it again is no operation: round(widen(x)) = x. Where
-elements are only permuted, rounding stays, so that products read an array in their order rather than a view.
+What is moved is half as many bytes, and rounding it again is no operation: round(widen(x)) = x. Where a
+permutation moves the last axis, rounding stays, so that products read an array in their order rather than a
+view without rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def widen_late(function: Function) -> Function:
         cast, short = casts[0], [rewriter.producer[value].inputs[0] for value in inputs]
         assert cast is not None
         if isinstance(op, Cast) and op.after is cast.before:
-            return None if isinstance(rewriter.op(short[0]), (Permute, Reshape)) else (short[0],)
+            return None if _lacks_rows(rewriter, short[0]) else (short[0],)
         if not isinstance(op, MOVES):
             return None
         moved = rewriter.apply(op, *short)
@@ -45,3 +46,10 @@ def _widening(rewriter: Rewriter, value: int) -> Cast | None:
     """Return the cast that makes a value of 16-bit numbers, if one does."""
     op = rewriter.op(value)
     return op if isinstance(op, Cast) and op.widens and op.before.wide is op.after else None
+
+
+def _lacks_rows(rewriter: Rewriter, value: int) -> bool:
+    """Tell whether a value, perhaps reshaped, is permuted such that its last axis is another one before."""
+    while isinstance(op := rewriter.op(value), Reshape):
+        [value] = rewriter.producer[value].inputs
+    return isinstance(op, Permute) and op.order[-1] != len(op.order) - 1
