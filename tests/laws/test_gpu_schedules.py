@@ -16,9 +16,10 @@ from catgrad.functors import Expand, reverse_derivative
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, nested, statements
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.nest import Barrier, Combine, Kernel, Loop, Store, loops, nested, scalars, statements
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Masked, Space
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.lowering import data_movement
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads
 from catgrad.loops.passes.gpu.grids import transposes
@@ -311,6 +312,23 @@ def test_arrays_are_stored_across_rows_through_shared_memory(shape):
     wanted = arrays[0] * arrays[1].reshape(-1, *[1] * (len(shape) - 2))
     np.testing.assert_array_equal(once, wanted)
     np.testing.assert_array_equal(twice.reshape(*[shape[a] for a in last]), np.transpose(2 * wanted, last))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_large_parts_of_a_concatenation_are_copied_one_by_one(machine, axis, monkeypatch):
+    """Threads that find the part of each element load 16-bit elements one after the other."""
+    monkeypatch.setattr(data_movement, "MIN_PART", 2**8)
+    types = [NdArrayType((24, 20)), NdArrayType((24, 20)), NdArrayType((N, 20) if axis == 0 else (24, N))]
+    lowered = scheduled(build(lambda x, y, z: ops.concat([x, 2 * y, z], axis), types), machine)
+    assert not any(isinstance(node, Masked) for k in kernels(lowered.steps) for node in nodes(k))
+    x, y, z = arrays = drawn(types, 13)
+    [found] = run_in_teams(lowered, *arrays)
+    np.testing.assert_array_equal(found, np.concatenate([x, 2 * y, z], axis))
+
+
+def nodes(kernel):
+    return [node for s in statements(kernel.body) for scalar in scalars(s) for node in scalar.nodes()]
 
 
 def test_a_mean_that_is_stored_is_read_from_registers():

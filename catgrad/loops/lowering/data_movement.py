@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Sort, Store, nested
+from catgrad.loops.ir.nest import Item, Loop, Sort, Store, nested, size_hint
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, number
 from catgrad.loops.lowering.rules import Stages, element_by_element, places, regular, stage
 from catgrad.ops.literal import ArrayLiteral
@@ -14,6 +14,9 @@ from catgrad.ops.slices import Concat, Pad
 from catgrad.ops.sort import ArgSort
 from catgrad.programs.program import Apply
 from catgrad.types import Dtype
+
+MIN_PART = 2**20
+"""Elements of a part of a concatenation that a GPU copies by itself, without a condition for each element."""
 
 
 @stage.register
@@ -57,14 +60,21 @@ def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
 
 @stage.register
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
-    """Concatenation: one part after the other, numbers last, so that margins join the nest of the rest."""
+    """Concatenation: one part after the other, numbers last, so that margins join the nest of the rest.
+
+    Where threads gather elements, a part is worth a launch of its own if its copy takes longer than that.
+    """
     value = apply.outputs[0]
-    if stages.machine.gpu.gathers:
+    smallest = min(size_hint(stages.types[part].size) for part in apply.inputs)
+    if stages.machine.gpu.gathers and smallest < MIN_PART:
         element_by_element(stages, value)
         return
     array = stages.array(value)
     parts = [(_part(stages, part, array, starts), part) for part, starts in _parts(stages, apply)]
     for items, _ in sorted(parts, key=lambda each: stages.choice.is_number(each[1])):
+        for item in items:
+            if stages.machine.gpu.gathers and isinstance(item, Loop):
+                item.begins = True  # parts of which neighbours are copied by neighbouring threads
         stages.add(items)
     stages.add([], value)
 
