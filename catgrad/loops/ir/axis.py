@@ -25,10 +25,14 @@ class Axis(Enum):
     """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
     WARPGROUP = "warpgroup"
     """Warp groups run all iterations: a block adds a product of parts of two arrays to its registers."""
+    LANES = "lanes"
+    """Neighbouring threads exchange registers in all iterations, at once."""
     EITHER = "either"
     """The one iteration is the last item where warp groups multiply, or the others, which mean the same."""
     COPY = "copy"
     """All iterations are one asynchronous copy of neighbouring elements to shared memory."""
+    MOVE = "move"
+    """All iterations are one load of neighbouring elements to registers, or one store from there."""
     GRID = "grid"
     """Each iteration has a thread of its own."""
     BLOCK = "block"
@@ -46,7 +50,7 @@ class Axis(Enum):
     @property
     def is_whole(self) -> bool:
         """Tell whether all iterations are one line of a printed kernel."""
-        return self in (Axis.OUTER, Axis.TENSOR, Axis.COPY, Axis.WARPGROUP)
+        return self in (Axis.OUTER, Axis.TENSOR, Axis.LANES, Axis.COPY, Axis.MOVE, Axis.WARPGROUP)
 
     @property
     def is_vector(self) -> bool:

@@ -206,6 +206,24 @@ class TileProduct(Line):
 
 
 @dataclass(frozen=True)
+class JoinedRuns(Line):
+    """An exchange of sums between neighbouring threads, each of which has then runs of columns."""
+
+    runs: str
+    sums: str
+
+
+@dataclass(frozen=True)
+class Move(Line):
+    """A load of neighbouring elements to registers, or a store from there, which perhaps rounds them."""
+
+    target: str
+    source: str
+    is_load: bool
+    rounded: Dtype | None = None
+
+
+@dataclass(frozen=True)
 class RowProduct(Line):
     """A product added to the registers of warps side by side along its rows, which go through all columns.
 

@@ -27,7 +27,9 @@ from catgrad.loops.printing.lines import (
     AsynchronousCopy,
     BoxCopies,
     Feeding,
+    JoinedRuns,
     Line,
+    Move,
     OuterProducts,
     Places,
     RowProduct,
@@ -73,6 +75,30 @@ def tile_product(here: Expressions, loop: Loop) -> TileProduct | RowProduct:
         return RowProduct(loads[1].dtype, sums, first, second, rows, columns, terms, in_registers)
     left, right = (_tile(here, load, loop.variable) for load in loads)
     return TileProduct(loads[0].dtype, here.name_of(s.buffer), left, right, rows, columns)
+
+
+def joined_runs(here: Expressions, loop: Loop) -> JoinedRuns:
+    """Print the loops of an exchange of sums between neighbouring threads."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Store)
+    [(sums, _)] = s.reads
+    return JoinedRuns(here.name_of(s.buffer), here.name_of(sums))
+
+
+def move(here: Expressions, loop: Loop) -> Move:
+    """Print the loop over neighbouring elements that one instruction loads or stores."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Store)
+    [load] = [s.scalar] if isinstance(s.scalar, Load) else s.scalar.operands
+    assert isinstance(load, Load)
+    sides = (
+        here.name_of(each.buffer)
+        if each.buffer.space is Space.LOCAL
+        else here.address(each.buffer, each.buffer.flat(each.indices), (loop.variable,))
+        for each in (s, load)
+    )
+    rounded = None if load is s.scalar else s.buffer.type.dtype
+    return Move(*sides, s.buffer.space is Space.LOCAL, rounded)
 
 
 def _tile(here: Expressions, load: Load, term: Variable) -> Tile:
@@ -197,6 +223,8 @@ def asynchronous_copy(here: Expressions, loop: Loop) -> AsynchronousCopy:
 WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.OUTER: outer_products,
     Axis.TENSOR: tile_product,
+    Axis.LANES: joined_runs,
     Axis.COPY: asynchronous_copy,
+    Axis.MOVE: move,
 }
 """Prints loops of these kinds as one line."""

@@ -94,13 +94,13 @@ def _alike(items: Sequence[Item], threads: int) -> list[Item]:
         else:
             chain, body = perfect_nest([item], lambda x: x.axis is Axis.THREAD and not x.conditions)
             once = prod(size_hint(v.extent) for v in chain) == threads
-            done += body if once and (_is_tensor(body) or _used(body).isdisjoint(chain)) else [item]
+            done += body if once and (_is_of_warp(body) or _used(body).isdisjoint(chain)) else [item]
     return done
 
 
-def _is_tensor(items: Sequence[Item]) -> bool:
-    """Tell whether tensor cores run items, for which the threads of a warp act together."""
-    return all(isinstance(item, Loop) and item.axis is Axis.TENSOR for item in items)
+def _is_of_warp(items: Sequence[Item]) -> bool:
+    """Tell whether the threads of a warp act together in items, on tensor cores or to exchange registers."""
+    return all(isinstance(item, Loop) and item.axis in (Axis.TENSOR, Axis.LANES) for item in items)
 
 
 def _used(items: Sequence[Item]) -> set[Variable]:

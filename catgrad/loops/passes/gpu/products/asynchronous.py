@@ -20,7 +20,7 @@ def copied(store: Store, near: Variable) -> Loop | None:
     conditions, scalar = unmasked(store.scalar)
     if not isinstance(scalar, Load) or not _is_side_by_side(scalar, near):
         return None
-    partial = [condition for condition in conditions if not _is_uniform(condition, near)]
+    partial = [condition for condition in conditions if not is_uniform(condition, near)]
     if len(partial) > 1 or not all(_is_of_first(condition, near) for condition in partial):
         return None
     if conditions:
@@ -35,14 +35,14 @@ def _is_side_by_side(load: Load, near: Variable) -> bool:
     buffer, width = load.buffer, near.extent
     if buffer.space not in GLOBAL or width * buffer.type.dtype.itemsize not in COPIED_BYTES:
         return False
-    return width == 1 or (buffer.is_aligned and _begins_at_multiple(buffer.flat(load.indices), near))
+    return width == 1 or (buffer.is_aligned and begins_at_multiple(buffer.flat(load.indices), near))
 
 
-def _is_uniform(condition: Bounds, near: Variable) -> bool:
+def is_uniform(condition: Bounds, near: Variable) -> bool:
     """Prove that a condition holds for all neighbours or for none."""
     if near not in {*condition.index.variables()}:
         return True
-    return _begins_at_multiple(condition.index, near) and _is_multiple(condition.size, near)
+    return begins_at_multiple(condition.index, near) and _is_multiple(condition.size, near)
 
 
 def _is_of_first(condition: Bounds, near: Variable) -> bool:
@@ -51,7 +51,7 @@ def _is_of_first(condition: Bounds, near: Variable) -> bool:
     return not condition.below and near not in {*rest.variables()}
 
 
-def _begins_at_multiple(place: Index, near: Variable) -> bool:
+def begins_at_multiple(place: Index, near: Variable) -> bool:
     """Prove that an index is the variable, plus a multiple of its extent."""
     rest = place - index(near)
     return near not in {*rest.variables()} and _is_whole(rest, near)

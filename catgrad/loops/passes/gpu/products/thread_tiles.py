@@ -59,6 +59,10 @@ class Side:
         at = index(self.first) + place
         return () if whole or is_below(at, self.extent) else (Bounds(at, self.extent, False, True),)
 
+    def each(self, body: list[Item], place: Index) -> list[Item]:
+        """Run items for each of a thread's own rows or columns that there are."""
+        return unrolled(self.own, body, self.within(place))
+
 
 class ThreadTiles:
     """The threads of a block, and their registers."""

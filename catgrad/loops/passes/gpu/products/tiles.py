@@ -24,13 +24,14 @@ from catgrad.dims import product
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Load, Scalar, converted
+from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Scalar, converted
 from catgrad.loops.ir.windows import operand_boxes
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms
 from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.products.roles import SHORT, MatrixProduct, count, narrowed, product_nest
-from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped, unrolled
+from catgrad.loops.passes.gpu.products.runs import Runs
+from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped
 from catgrad.loops.passes.gpu.products.tilings import GROUP, Tiling, columns_of_group
 from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product, warpgroup_store
 
@@ -160,10 +161,10 @@ class _Tiles(ThreadTiles):
         begin = self.of_threads(self.fill(self.sums, self.each))
         through = self._through_ring() if self.on_tensor_cores else self._slices()
         if self.by_warpgroups and self.by_boxes:
-            own = either(self.by_warpgroups, [*through, self._end()], self.by_boxes)
+            own = either(self.by_warpgroups, [*through, *self._end()], self.by_boxes)
             return self._grid([begin, own])
         through = [either(self.by_warpgroups, through)] if self.by_warpgroups else through
-        return self._grid([begin, *through, self._end()])
+        return self._grid([begin, *through, *self._end()])
 
     def _grid(self, body: list[Item]) -> Loop:
         """Give each tile a block; where columns of tiles are many, all rows of a group of them come first."""
@@ -196,22 +197,28 @@ class _Tiles(ThreadTiles):
         ]
         return self.of_threads([self.add_outer_products(k, self.axis, self.sums, self.sides, factors)])
 
-    def _end(self) -> Item:
-        """Compute the epilogue of each element that there is."""
-        r, digits = (
-            self.product.reduce,
-            exchange(self.sides) if self.by_warpgroups and not self.by_boxes else {},
-        )
-        places = [side.place.substitute(digits) for side in self.sides]
-        values = {
-            v: i for side, at in zip(self.sides, places, strict=True) for v, i in side.values(at).items()
-        }
-        result = converted(self.own(self.sums, self.each), r.buffer.type.dtype)
-        store = Store(r.buffer, r.indices, result)
+    def _end(self) -> list[Item]:
+        """Compute the epilogue of each element that there is, in runs of columns that an array has so."""
+        if self.on_tensor_cores and not self.by_boxes and count(self.columns.own[:1]) % 2 == 0:
+            columns = Runs(self.columns)
+            runs, joined = columns.join(self, self.sums, self.rows.own)
+            stored = self._stored(runs, columns)
+            if columns.are_side_by_side(stored, columns.place):
+                return [joined, self.of_threads(stored)]
+        return [self.of_threads(self._stored(self.sums, self.columns))]
+
+    def _stored(self, sums: Buffer, columns: Side) -> list[Item]:
+        """Compute the epilogue of a thread's sums."""
+        r, sides = self.product.reduce, (self.rows, columns)
+        digits = exchange(self.sides) if self.by_warpgroups and not self.by_boxes else {}
+        places = [side.place.substitute(digits) for side in sides]
+        values = {v: i for side, at in zip(sides, places, strict=True) for v, i in side.values(at).items()}
+        own = [v for side in sides for v in side.own]
+        store = Store(r.buffer, r.indices, converted(self.own(sums, own), r.buffer.type.dtype))
         body = rewritten([store, *self.epilogue], Substituted(values))
-        for side, at in reversed([*zip(self.sides, places, strict=True)]):
-            body = unrolled(side.own, body, side.within(at))
-        return self.of_threads(body)
+        for side, at in reversed([*zip(sides, places, strict=True)]):
+            body = side.each(body, at)
+        return body
 
 
 def _rolled(item: Item) -> Item:
