@@ -40,5 +40,6 @@ template <class T> inline __attribute__((always_inline)) const T *aligned(const 
 SIMULATOR_VECTORS(float, float)
 SIMULATOR_VECTORS(int, int)
 SIMULATOR_VECTORS(unsigned, uint)
+SIMULATOR_VECTORS(unsigned short, ushort)
 SIMULATOR_VECTOR(double2, double, 2, (double a, double b), SIMULATOR_ARGUMENTS(x, y), x(a), y(b))
 inline double2 make_double2(double x, double y) { return {x, y}; }

@@ -207,10 +207,11 @@ class TileProduct(Line):
 
 @dataclass(frozen=True)
 class JoinedRuns(Line):
-    """An exchange of sums between neighbouring threads, each of which has then runs of columns."""
+    """An exchange of sums between neighbouring threads, each of which has then runs of columns, perhaps rounded."""
 
     runs: str
     sums: str
+    rounded: Dtype | None
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from catgrad.loops.printing.lines import (
     TileProduct,
     WarpgroupProduct,
 )
+from catgrad.types import Dtype
 
 STORED_ROWS = 16
 """Rows of a result that a warp stores at once."""
@@ -82,7 +83,7 @@ def joined_runs(here: Expressions, loop: Loop) -> JoinedRuns:
     [s] = statements(loop.body)
     assert isinstance(s, Store)
     [(sums, _)] = s.reads
-    return JoinedRuns(here.name_of(s.buffer), here.name_of(sums))
+    return JoinedRuns(here.name_of(s.buffer), here.name_of(sums), _rounded(s))
 
 
 def move(here: Expressions, loop: Loop) -> Move:
@@ -97,8 +98,12 @@ def move(here: Expressions, loop: Loop) -> Move:
         else here.address(each.buffer, each.buffer.flat(each.indices), (loop.variable,))
         for each in (s, load)
     )
-    rounded = None if load is s.scalar else s.buffer.type.dtype
-    return Move(*sides, s.buffer.space is Space.LOCAL, rounded)
+    return Move(*sides, s.buffer.space is Space.LOCAL, _rounded(s))
+
+
+def _rounded(s: Store) -> Dtype | None:
+    """Return the dtype to which an element is rounded, if it is."""
+    return None if isinstance(s.scalar, Load) else s.buffer.type.dtype
 
 
 def _tile(here: Expressions, load: Load, term: Variable) -> Tile:

@@ -41,11 +41,10 @@ def with_moves(near: Variable, body: Sequence[Item]) -> list[Item]:
                 begin.append(_move(near, Store(own.buffer, own.indices, load)))
         new = s.map(_Known(known))
         if _is_moved(s, near):
-            wide = _unrounded(new.scalar)
-            own = _own(s.buffer, wide.dtype, near)
+            own = _own(s.buffer, Dtype.float32, near)
             known[_place(s)] = rounded = converted(own, s.buffer.type.dtype)
             end.append(_move(near, Store(s.buffer, s.indices, rounded)))
-            new = Store(own.buffer, own.indices, wide)
+            new = Store(own.buffer, own.indices, _unrounded(new.scalar))
         computed.append(new)
     return [*begin, Loop(near, computed, axis=Axis.UNROLLED), *end]
 
@@ -86,11 +85,10 @@ def _move(near: Variable, store: Store) -> Loop:
 
 
 def _unrounded(scalar: Scalar) -> Scalar:
-    """Return the float32 that is rounded to a scalar of 16 bits, or else the scalar."""
-    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast):
-        [wide] = scalar.operands
-        return wide if wide.dtype is Dtype.float32 and scalar.dtype in MOVED else scalar
-    return scalar
+    """Return the float32 that is rounded to a scalar of 16 bits, or that it is."""
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is Dtype.float32:
+        return scalar.operands[0]
+    return converted(scalar, Dtype.float32)
 
 
 class _Known(Rewriter):

@@ -14,15 +14,17 @@ So an epilogue accesses 16 bytes of float32 at once, and four threads whole sect
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Item, Loop, Write, statements
-from catgrad.loops.ir.scalar import GLOBAL, Buffer, Load
+from catgrad.loops.ir.scalar import GLOBAL, Buffer, Load, converted
 from catgrad.loops.passes.gpu.grids.moves import with_moves
 from catgrad.loops.passes.gpu.products.asynchronous import begins_at_multiple, is_uniform
-from catgrad.loops.passes.gpu.products.roles import count
+from catgrad.loops.passes.gpu.products.roles import SHORT, count
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, unrolled
+from catgrad.types import Dtype, NdArrayType
 
 RUN = 4
 """Columns of a run."""
@@ -42,15 +44,18 @@ class Runs(Side):
         first = modulo(self.lane, 2) * (COLUMNS // 2) + quotient(self.lane, 2) * RUN
         self.place = self.place.substitute({columns.threads[1]: ZERO}) + first
 
-    def join(self, tiles: ThreadTiles, sums: Buffer, rows: Sequence[Variable]) -> tuple[Buffer, Item]:
-        """Exchange sums between neighbouring threads."""
+    def join(
+        self, tiles: ThreadTiles, sums: Buffer, rows: Sequence[Variable], dtype: Dtype
+    ) -> tuple[Buffer, Item]:
+        """Exchange sums between neighbouring threads, rounded to a dtype of 16 bits."""
         own, (pair, near) = (*rows, *self.own), map(index, self.own)
         runs = tiles.registers("runs", own)
+        runs = replace(runs, type=NdArrayType(runs.type.shape, dtype)) if dtype in SHORT else runs
         lane = quotient(self.lane, 2) * 2 + quotient(near, 2)
         threads = [lane if each == self.lane else each for each in map(index, tiles.threads)]
         fragment = pair * 2 + modulo(self.lane, 2)
         part = Load(sums, (*threads, *map(index, rows), fragment, modulo(near, 2)))
-        exchanged = unrolled([*rows, self.own[0]], [tiles.set(runs, own, part)])
+        exchanged = unrolled([*rows, self.own[0]], [tiles.set(runs, own, converted(part, runs.type.dtype))])
         return runs, tiles.of_threads([Loop(self.near, exchanged, axis=Axis.LANES)])
 
     def are_side_by_side(self, items: Sequence[Item], place: Index) -> bool:

@@ -201,7 +201,7 @@ class _Tiles(ThreadTiles):
         """Compute the epilogue of each element that there is, in runs of columns that an array has so."""
         if self.on_tensor_cores and not self.by_boxes and count(self.columns.own[:1]) % 2 == 0:
             columns = Runs(self.columns)
-            runs, joined = columns.join(self, self.sums, self.rows.own)
+            runs, joined = columns.join(self, self.sums, self.rows.own, self.product.reduce.buffer.type.dtype)
             stored = self._stored(runs, columns)
             if columns.are_side_by_side(stored, columns.place):
                 return [joined, self.of_threads(stored)]
