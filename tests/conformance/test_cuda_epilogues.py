@@ -50,7 +50,9 @@ def types(name, dtype):
 def emitted(dtype, names=tuple(SIZES)):
     with costs(GpuCosts(multiprocessors=1, term_cycles=100)):
         terms = {name.replace(" ", "_"): build(several, types(name, dtype)) for name in names}
-        return emit(Functions(terms, "epilogues"), "cuda", math="tf32" if dtype is Dtype.float32 else "float32")
+        return emit(
+            Functions(terms, "epilogues"), "cuda", math="tf32" if dtype is Dtype.float32 else "float32"
+        )
 
 
 @cache
@@ -76,8 +78,8 @@ def results(program, name, dtype):
     drawn = [rng.integers(-2, 3, type.shape).astype(type.dtype.numpy) for type in types(name, dtype)]
     x, w, b, y = (each.astype(np.float64) for each in drawn)
     total = np.maximum(x @ w + b, 0) + y
-    found = getattr(program, name.replace(" ", "_"))(*drawn)
-    return [(each, exact.astype(each.dtype)) for each, exact in zip(found, (x @ w, total, total), strict=True)]
+    found, exact = getattr(program, name.replace(" ", "_"))(*drawn), (x @ w, total, total)
+    return [(each, wanted.astype(each.dtype)) for each, wanted in zip(found, exact, strict=True)]
 
 
 def is_right(program):

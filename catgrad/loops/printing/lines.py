@@ -207,7 +207,7 @@ class TileProduct(Line):
 
 @dataclass(frozen=True)
 class JoinedRuns(Line):
-    """An exchange of sums between neighbouring threads, each of which has then runs of columns, perhaps rounded."""
+    """An exchange of sums, perhaps rounded, between neighbouring threads, which have runs of columns then."""
 
     runs: str
     sums: str

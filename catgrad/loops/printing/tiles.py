@@ -92,13 +92,11 @@ def move(here: Expressions, loop: Loop) -> Move:
     assert isinstance(s, Store)
     [load] = [s.scalar] if isinstance(s.scalar, Load) else s.scalar.operands
     assert isinstance(load, Load)
-    sides = (
-        here.name_of(each.buffer)
-        if each.buffer.space is Space.LOCAL
-        else here.address(each.buffer, each.buffer.flat(each.indices), (loop.variable,))
-        for each in (s, load)
-    )
-    return Move(*sides, s.buffer.space is Space.LOCAL, _rounded(s))
+    is_load = s.buffer.space is Space.LOCAL
+    registers, memory = (s, load) if is_load else (load, s)
+    name = here.name_of(registers.buffer)
+    address = here.address(memory.buffer, memory.buffer.flat(memory.indices), (loop.variable,))
+    return Move(*((name, address) if is_load else (address, name)), is_load, _rounded(s))
 
 
 def _rounded(s: Store) -> Dtype | None:

@@ -42,7 +42,8 @@ def with_moves(near: Variable, body: Sequence[Item]) -> list[Item]:
         new = s.map(_Known(known))
         if _is_moved(s, near):
             own = _own(s.buffer, Dtype.float32, near)
-            known[_place(s)] = rounded = converted(own, s.buffer.type.dtype)
+            known[_place(s)] = new.scalar
+            rounded = converted(own, s.buffer.type.dtype)
             end.append(_move(near, Store(s.buffer, s.indices, rounded)))
             new = Store(own.buffer, own.indices, _unrounded(new.scalar))
         computed.append(new)
@@ -65,7 +66,8 @@ def _are_separate(stores: Sequence[Store]) -> bool:
     """Tell whether no element is accessed but at the place at which its array is stored."""
     written = {s.buffer.home: _place(s) for s in stores}
     loads = (load for s in stores for scalar in scalars(s) for load in scalar.loads())
-    return all(written.get(each.buffer.home, _place(each)) == _place(each) for each in (*stores, *loads))
+    accesses: list[Load | Store] = [*stores, *loads]
+    return all(written.get(each.buffer.home, _place(each)) == _place(each) for each in accesses)
 
 
 def _is_moved(access: Load | Store, near: Variable) -> bool:
@@ -86,8 +88,9 @@ def _move(near: Variable, store: Store) -> Loop:
 
 def _unrounded(scalar: Scalar) -> Scalar:
     """Return the float32 that is rounded to a scalar of 16 bits, or that it is."""
-    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is Dtype.float32:
-        return scalar.operands[0]
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast):
+        [wide] = scalar.operands
+        return wide if wide.dtype is Dtype.float32 else converted(scalar, Dtype.float32)
     return converted(scalar, Dtype.float32)
 
 
