@@ -114,8 +114,8 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
             "gpu-schedules.md",
             "cuda",
             "cpp",
-            ["rows", "words", "small", "product", "image", "features", "heads"],
-            12,
+            ["rows", "words", "small", "product", "rectified", "image", "features", "heads"],
+            13,
         ),
     ],
 )
