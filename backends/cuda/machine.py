@@ -21,6 +21,7 @@ ONE_BLOCK_SHARED_BYTES = 60 * 2**10
 GPU = Gpu(
     gathers=True,
     factors_indices=True,
+    selects=True,
     tiles_attention=True,
     outer_products=Axis.OUTER,
     warpgroups=True,
@@ -40,6 +41,7 @@ ONE_BLOCK = replace(
     passes=ONE_BLOCK_PASSES,
     gpu=replace(
         GPU,
+        selects=False,
         tiles_attention=False,
         warpgroups=False,
         shared_bytes=ONE_BLOCK_SHARED_BYTES,

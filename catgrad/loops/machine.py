@@ -140,6 +140,9 @@ class Gpu:
     tensor_floats: int = 0
     """Products of tensor cores that a product of float32 takes; 0 if it is computed by other units."""
 
+    selects: bool = False
+    """The threads of a block find together the iterations of a loop that meet its conditions."""
+
     tiles_attention: bool = False
     """Attention is a step, whose scores are not stored."""
 

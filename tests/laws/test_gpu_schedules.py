@@ -77,7 +77,8 @@ def _assert_levels(around, axis):
     """Assert that threads of a team are only within a team, and barriers where all of them come by."""
     for item in around.body:
         if isinstance(item, Loop):
-            assert item.axis in (Axis.SERIAL, Axis.ROLLED, Axis.UNROLLED, Axis.THREAD)
+            assert item.axis in (Axis.SERIAL, Axis.ROLLED, Axis.UNROLLED, Axis.THREAD, Axis.SELECTED)
+            assert item.axis is not Axis.SELECTED or axis is Axis.BLOCK
             if item.axis is Axis.THREAD:
                 assert axis in (Axis.BLOCK, Axis.WARP)
                 assert not any(isinstance(s, (Barrier, Combine)) for s in statements([item]))
@@ -189,7 +190,7 @@ def test_a_scattered_sum_of_many_rows_stays_distributed():
     lowered = scheduled(build(lambda x, i: ops.scatter_add(x, i, 11), types), "small")
     *_, last = kernels(lowered.steps)
     assert_well_formed(last)
-    assert [loop.axis for loop in loops(last.body)] == [Axis.BLOCK, Axis.SERIAL, Axis.THREAD]
+    assert [loop.axis for loop in loops(last.body)] == [Axis.BLOCK, Axis.SELECTED, Axis.THREAD, Axis.UNROLLED]
     x, i = drawn(types[:1], 15)[0], np.arange(15) * 7 % 11
     wanted = np.zeros((11, 8), np.float32)
     np.add.at(wanted, i, x)

@@ -149,7 +149,7 @@ class Expressions:
         if i not in self._reached:
             self._reached.add(i)
             self.reach = largest(self.reach, index_bound(i))
-        runs = _runs(i.terms) if self.factored else [[term] for term in i.terms]
+        runs = _runs(_wide_first(i.terms)) if self.factored else [[term] for term in i.terms]
         return self._sum([*(term for run in runs for term in self._run(run)), *self._terms(i.constant)])
 
     def _run(self, terms: Sequence[tuple[Atom, Size]]) -> Iterator[Term]:
@@ -225,6 +225,14 @@ class Expressions:
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape for a comment."""
         return ", ".join(map(str, shape))
+
+
+def _wide_first(terms: Sequence[tuple[Atom, Size]]) -> list[tuple[Atom, Size]]:
+    """Put integers that are read first, so that the whole sum has their 64 bits.
+
+    A sum of 32 bits that is extended hides from nvcc that elements lie side by side.
+    """
+    return sorted(terms, key=lambda term: not isinstance(term[0], Read))
 
 
 def _runs(terms: Sequence[tuple[Atom, Size]]) -> list[list[tuple[Atom, Size]]]:

@@ -52,6 +52,7 @@ from catgrad.loops.printing.lines import (
     LocalArray,
     Numbered,
     Reduction,
+    Selected,
     Simple,
     Threads,
     Versions,
@@ -256,6 +257,8 @@ class KernelPrinter:
             return [WHOLE[loop.axis](self.expressions, loop)]
         if loop.conditions and loop.variable.extent == 1:
             return self._guarded(loop, around.inside(loop))
+        if loop.axis is Axis.SELECTED:
+            return [self._selected(loop, around)]
         copies = None if around.on_grid else self._copied(loop)
         if copies is not None:
             return copies
@@ -280,6 +283,14 @@ class KernelPrinter:
         in_parallel = around.in_parallel or loop.axis is Axis.PARALLEL
         lines = self._guarded(loop, around.inside(loop, in_parallel=in_parallel, reductions=sums))
         return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
+
+    def _selected(self, loop: Loop, around: Around) -> Selected:
+        """Print a loop whose iterations a team selects."""
+        name, extent = self._counted(loop.variable, around), self.expressions.size(loop.variable.extent)
+        conditions = tuple(map(self.expressions.condition, loop.conditions))
+        own = [self.namer.fresh(stem) for stem in ("first", "selected", "count", "place")]
+        lines = tuple(self._block(loop.body, around.inside(loop)))
+        return Selected(name, extent, conditions, lines, around.threads, *own)
 
     def _counted(self, variable: Variable, around: Around, further: int = 0) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""

@@ -48,6 +48,21 @@ class For(Line):
 
 
 @dataclass(frozen=True)
+class Selected(Line):
+    """A loop over numbers that meet conditions: `threads` test as many at once, and store them in order."""
+
+    variable: str
+    extent: str
+    conditions: tuple[tuple[Text, Text, bool, bool], ...]
+    lines: tuple[Line, ...]
+    threads: int
+    first: str
+    selected: str
+    count: str
+    place: str
+
+
+@dataclass(frozen=True)
 class Greatest(Line):
     """The magnitude of an argument, in a register, as the new `farthest` if it is greater."""
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from catgrad.dims import Dim, product
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.index import Read, Variable, index
+from catgrad.loops.ir.index import Read, Variable, index, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Item,
     Kernel,
     Loop,
     Reduce,
@@ -25,6 +24,8 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import BLOCK, Machine
+from catgrad.loops.passes.gpu.grids.threads import marked
+from catgrad.loops.passes.gpu.grids.wide import widened
 from catgrad.loops.passes.gpu.products.thread_tiles import stepped
 from catgrad.loops.passes.schedule.fuse import is_beginning
 from catgrad.ops.arithmetic import Add
@@ -41,10 +42,10 @@ MAX_INSPECTIONS = 2**26
 
 def gather_scatters(lowered: Lowered, machine: Machine) -> Lowered:
     """Replace sums that are scattered to rows by sums that each row gathers."""
-    return lowered.map(lambda steps: _gathered(steps, TEAMS * machine.gpu.costs.multiprocessors))
+    return lowered.map(lambda steps: _gathered(steps, machine))
 
 
-def _gathered(steps: Sequence[Step], teams: int) -> list[Step]:
+def _gathered(steps: Sequence[Step], machine: Machine) -> list[Step]:
     done: list[Step] = []
     for step in steps:
         found = _scatter(step)
@@ -53,7 +54,7 @@ def _gathered(steps: Sequence[Step], teams: int) -> list[Step]:
             continue
         variables, s, axis = found
         if _inspections(variables, s, axis) > MAX_INSPECTIONS:
-            done.append(_tiled(variables, s, axis, teams))
+            done.append(_tiled(variables, s, axis, machine))
         else:
             done = [each for each in done if not _only_zeroes(each, s.buffer)]
             done += _reduction(variables, s, axis)
@@ -100,17 +101,30 @@ def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> list[
     return [Kernel(nests)] if nests else []
 
 
-def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int, teams: int) -> Step:
+def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int, machine: Machine) -> Step:
     """Add the terms of a tile of rows, one after the other, by a team for each tile."""
-    terms, own = _split(variables, s, axis)
-    rows = s.buffer.type.shape[axis]
-    height = ROWS if isinstance(rows, Dim) else -(-rows // teams) or 1
+    rows, gpu = s.buffer.type.shape[axis], machine.gpu
+    height = ROWS if isinstance(rows, Dim) else -(-rows // (TEAMS * gpu.costs.multiprocessors)) or 1
     tile = stepped(rows, "row_tile", height)
+    terms, own = _split(variables, s, axis)
+    chain, body = perfect_nest([marked(terms, [s], Axis.SERIAL)] if terms else [s])
+    [s] = [each for each in body if isinstance(each, Accumulate)]
     mine = Bounds(s.indices[axis] - index(tile), height, True, True)
-    body: list[Item] = [s]
-    for variable in reversed(own or [Variable(1, "one")]):
-        conditions = (mine,) if variable is (own or [variable])[-1] else ()
-        body = [Loop(variable, body, axis=Axis.THREAD, conditions=conditions)]
-    for variable in reversed(terms):
-        body = [Loop(variable, body)]
-    return Kernel([Loop(tile, body, axis=Axis.BLOCK, threads=BLOCK)])
+    if gpu.selects and chain and {*mine.index.variables()}.isdisjoint(own):
+        loop = Loop(chain.pop(), [_row(own, s)], axis=Axis.SELECTED, conditions=(mine,))
+    else:
+        loop = _row(own, s, (mine,))
+    for variable in reversed(chain):
+        loop = Loop(variable, [loop])
+    return Kernel([Loop(tile, [loop], axis=Axis.BLOCK, threads=BLOCK)])
+
+
+def _row(own: Sequence[Variable], s: Accumulate, conditions: tuple[Bounds, ...] = ()) -> Loop:
+    """Distribute the elements of a row among threads: four to each, as 16 bytes, if they lie side by side."""
+    *outer, last = own or [Variable(1, "one")]
+    loop = Loop(last, [s], axis=Axis.THREAD, conditions=conditions)
+    if not conditions and stride(s.buffer.flat(s.indices), last) == 1:
+        loop = widened(loop)
+    for variable in reversed(outer):
+        loop = Loop(variable, [loop], axis=Axis.THREAD)
+    return loop
