@@ -73,7 +73,7 @@ def test_an_element_is_loaded_before_it_is_stored_and_not_after():
     assert second.scalar.operands[0] is first.scalar
 
 
-def test_what_lies_apart_or_is_not_always_read_is_accessed_one_by_one():
+def test_elements_that_lie_apart_or_are_not_always_read_are_accessed_one_by_one():
     masked = Masked((Bounds(index(NEAR), 3, False, True),), Load(Y, HERE), number(0, F32))
     loaded, [s], stored = moves(Store(ODD, HERE, Compute(Add(), F32, (masked, Load(X, HERE[::-1])))))
     assert (loaded, stored) == ([], []) and s.buffer is ODD

@@ -24,7 +24,7 @@ MOVED = (Dtype.float32, Dtype.bfloat16, Dtype.float16)
 """Dtypes of elements that are loaded and stored several at once."""
 
 Place = tuple[Buffer, Index]
-"""Where an element is: the buffer in whose memory, and its offset."""
+"""Place of an element: the buffer in whose memory it is, and its offset."""
 
 
 def with_moves(near: Variable, body: Sequence[Item]) -> list[Item]:
