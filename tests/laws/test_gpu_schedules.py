@@ -350,7 +350,7 @@ def test_a_mean_that_is_stored_is_read_from_registers():
 
 
 def test_only_the_last_strip_of_each_thread_has_a_guard():
-    """With a guard in each iteration, no load of a row was under way before the one before it was used."""
+    """Branches around loads kept each from being issued before the one before it was used."""
     lowered = scheduled(build(ops.softmax, [NdArrayType((512, 30001))]), "default")
     every = [loop for kernel in kernels(lowered.steps) for loop in loops(kernel.body)]
     unrolled = [loop for loop in every if loop.axis is Axis.UNROLLED]
