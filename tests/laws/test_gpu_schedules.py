@@ -423,3 +423,25 @@ def test_emitted_rows_columns_and_tiles_have_the_same_bits_in_any_order_of_threa
     for found, *others, wanted in zip(*runs, evaluate(term, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
         assert all(found.tobytes() == other.tobytes() for other in others)
+
+
+@pytest.mark.parametrize(
+    ("shape", "features"), [((600,), (8,)), ((3, 150), (2, 6)), ((256,), ()), ((5,), (3,))]
+)
+def test_blocks_add_the_terms_that_they_select_in_order(shape, features, monkeypatch):
+    """A sum is that of its terms one after the other, bit by bit, in any order of threads."""
+    if reason := cannot("cuda"):
+        pytest.skip(f"target cuda: {reason}")
+    types = [NdArrayType((*shape, *features)), NdArrayType(shape, Dtype.int64)]
+    term = EXPAND(build(lambda x, i: ops.scatter_add(x, i, 11), types))
+    with limits("small"):
+        artifact = BACKEND.emit(Program("case", (straight(term, "f", doc="A sum."),)))
+    assert "select_in_block(" in artifact.files["case.cu"]
+    rng = np.random.default_rng(0)
+    x, i = rng.normal(size=types[0].shape).astype(np.float32), rng.integers(0, 9, size=shape) ** 2 % 11
+    wanted = np.zeros((11, *features), np.float32)
+    np.add.at(wanted, i, x)
+    for order in ("forward", "backward", "random:1"):
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        [found] = artifact.load()().f(x, i)
+        assert found.tobytes() == wanted.tobytes()
