@@ -102,7 +102,7 @@ class GpuCosts:
     memory_bytes: int = 2048
     """Bytes of memory that all multiprocessors write or read in a cycle."""
 
-    split_gain: float = 9 / 10
+    split_gain: float = 7 / 8
     """Factor of the time of a sum that is worth the memory for partial sums."""
 
     masked_part: float = 9 / 8
