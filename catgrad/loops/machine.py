@@ -79,13 +79,13 @@ class GpuCosts:
     """Cycles of a term of a product for shared memory and barriers."""
 
     tensor_term_cycles: int = 4
-    """Those of a product on tensor cores, whose operands are copied while others are multiplied."""
+    """Cycles of such a term on tensor cores, whose operands are copied while others are multiplied."""
 
     warpgroup_bytes: int = 4096
     """Bytes of the factors that its warp groups multiply in a cycle: 2048 pairs of 16 bits."""
 
     warpgroup_term_cycles: int = 2
-    """Those of a product of warp groups."""
+    """Cycles of such a term of warp groups."""
 
     split_elements: int = 9
     """Elements of a term of factors that warp groups split into parts in a cycle."""
