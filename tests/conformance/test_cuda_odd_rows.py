@@ -18,7 +18,7 @@ from tests.unit.cuda.build import LIMIT
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NVCC
 
 MISSING = cannot("cuda")
-ROWS, FEATURES, CLASSES, PADDED = 128, 64, 2067, 2072
+ROWS, FEATURES, CLASSES, PADDED = 128, 64, 2067, 2112
 PRODUCTS = ["own", "cublaslt"]
 
 

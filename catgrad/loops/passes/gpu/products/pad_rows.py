@@ -1,4 +1,4 @@
-"""Row padding: rows of temporaries that products read or write begin at multiples of 16 bytes."""
+"""Row padding: rows of temporaries that products read or write begin at multiples of 16 or 128 bytes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from catgrad.types import NdArrayType
 
 LONG = 256
 """Elements of a row beside which padding is small, so that it has some for any product."""
+
+
+LINE = 128
+"""Bytes of a line of the cache, which long rows begin at, as boxes of tensor maps then have whole lines."""
+
+LINES = 32
+"""Lines of a row beside which one more is small."""
 
 
 def pad_rows(lowered: Lowered, machine: Machine) -> Lowered:
@@ -71,8 +78,10 @@ def _joined(step: Product) -> Iterator[Buffer]:
 
 
 def _padded(buffer: Buffer, bytes: int) -> Buffer:
-    """Round the length of rows up to whole 16 bytes, if it is a number."""
-    shape, axis, width = [*buffer.type.shape], buffer.order[-1], bytes // buffer.type.dtype.itemsize
-    if isinstance(shape[axis], int):
-        shape[axis] = -(-shape[axis] // width) * width
+    """Round the length of rows up to whole 16 bytes, or long ones to whole lines, if it is a number."""
+    shape, axis, size = [*buffer.type.shape], buffer.order[-1], buffer.type.dtype.itemsize
+    length = shape[axis]
+    if isinstance(length, int) and length * size % bytes:
+        unit = LINE if length * size >= LINES * LINE else bytes
+        shape[axis] = -(-length * size // unit) * unit // size
     return replace(buffer, type=NdArrayType(tuple(shape), buffer.type.dtype))
