@@ -66,7 +66,8 @@ class Launch:
 
     A parametric kernel is launched with extents in its `size`, the number of iterations. A thread of one that
     `is_wide` processes elements side by side. Its blocks have `shared_bytes` of shared memory beside that
-    which the kernel declares. Where warp groups multiply, the kernel has other blocks, and a `feed`.
+    which the kernel declares. Where warp groups multiply, the kernel has other blocks, and a `feed`. Threads
+    of one with `large_patches` need many registers: two blocks run at once only if they are bounded.
     """
 
     count: Text
@@ -77,6 +78,7 @@ class Launch:
     shared_bytes: int = 0
     size: Size = 0
     feed: Feed | None = None
+    large_patches: bool = False
 
     def at(self, extents: Mapping[str, int], spell: Callable[[Size], Text]) -> Launch:
         """Return the grid for these extents of a parametric kernel."""

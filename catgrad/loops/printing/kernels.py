@@ -61,7 +61,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.loops.printing.products import equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
-from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding
+from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding, has_large_patches
 from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
@@ -394,8 +394,8 @@ class KernelPrinter:
         blocks = None if own is None else first + own
         shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
         size = product(tuple(v.extent for v in variables))
-        fed = feed(self.expressions, self.kernel.body)
-        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size, fed)
+        fed, patches = feed(self.expressions, self.kernel.body), has_large_patches(self.kernel.body)
+        self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size, fed, patches)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
 

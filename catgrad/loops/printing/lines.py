@@ -179,11 +179,16 @@ class Simple(Line):
 
 @dataclass(frozen=True)
 class Places:
-    """Places of a tile in shared memory, of a thread's own: the first, and strides along places and terms."""
+    """A thread's own places of a tile in shared memory: the first, their number, and strides.
+
+    With a `group`, which is a stride, they are groups of four.
+    """
 
     first: str
-    place: int
+    count: int
     term: int
+    place: int
+    group: int = 0
 
 
 @dataclass(frozen=True)
@@ -191,8 +196,6 @@ class OuterProducts(Line):
     """Outer products of a tile's rows and another's columns, for each of the terms, added to registers."""
 
     terms: int
-    rows: int
-    columns: int
     sums: str
     left: Places
     right: Places

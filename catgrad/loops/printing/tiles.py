@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import SLICE_BYTES, Box, box
@@ -40,6 +41,9 @@ from catgrad.loops.printing.lines import (
 )
 from catgrad.types import Dtype
 
+MANY_SUMS = 64
+"""Sums of a thread that are half of its registers, if two blocks of 256 threads share a multiprocessor."""
+
 STORED_ROWS = 16
 """Rows of a result that a warp stores at once."""
 
@@ -51,17 +55,26 @@ def outer_products(here: Expressions, loop: Loop) -> OuterProducts:
     """Print the loop over the terms of a thread's own outer products."""
     [s] = statements(loop.body)
     assert isinstance(s, Accumulate)
-    rows, columns = (size_hint(extent) for extent in s.buffer.type.shape[-2:])
     loads = [load for operand in s.scalar.operands for load in operand.loads()]
     left, right = (_places(here, loop, load) for load in loads)
-    return OuterProducts(size_hint(loop.variable.extent), rows, columns, here.name_of(s.buffer), left, right)
+    return OuterProducts(size_hint(loop.variable.extent), here.name_of(s.buffer), left, right)
 
 
 def _places(here: Expressions, loop: Loop, load: Load) -> Places:
+    """Print a thread's own places, which have one stride, or are groups of runs of four."""
     own, at = bound_variables([loop]), load.buffer.flat(load.indices)
     strides = {v: size_hint(at.coefficient(v)) for v in own}
     term = strides.pop(loop.variable)
-    return Places(here.address(load.buffer, at, own), max(strides.values(), default=0), term)
+    places = {v: stride for v, stride in strides.items() if stride}
+    stride, *group = sorted(places.values()) or [0]
+    count = prod(size_hint(v.extent) for v in places)
+    return Places(here.address(load.buffer, at, own), count, term, stride, *group)
+
+
+def has_large_patches(items: Sequence[Item]) -> bool:
+    """Tell whether a thread adds outer products to many registers."""
+    added = (statements(loop.body) for loop in loops(items) if loop.axis is Axis.OUTER)
+    return any(size_hint(buffer.size) >= MANY_SUMS for each in added for s in each for buffer, _ in s.writes)
 
 
 def tile_product(here: Expressions, loop: Loop) -> TileProduct | RowProduct:

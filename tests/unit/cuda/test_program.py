@@ -126,7 +126,7 @@ def test_blocks_whose_threads_share_registers_have_a_bound():
 def test_a_product_has_no_loop_of_one_iteration_and_factored_indices():
     term = build(lambda x, w: x + ops.matmul(x, w), [NdArrayType((4096, 32)), NdArrayType((32, 32))])
     text = emit(Functions({"residual": term}, "residual"), "cuda").files["residual.cu"]
-    assert "[(row_tile + row_thread * 2 + row_1) * 32 + " in " ".join(text.split())
+    assert "[(row_tile + row_thread * 8 + row_thread_1 * 2 + row_1) * 32 + " in " ".join(text.split())
     assert "if (threadIdx.x < 128) {" in text
     loops = re.findall(r"= threadIdx\.x; \w+ < (\d+); \w+ \+= (\d+)", text)
     assert all(int(count) > int(threads) for count, threads in loops)

@@ -10,6 +10,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below
 from catgrad.loops.ir.nest import Indices, Item, Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
+from catgrad.loops.machine import WARP
 from catgrad.loops.passes.gpu.grids.wide import WIDTH
 from catgrad.loops.passes.gpu.products.asynchronous import COPIED_BYTES, copied
 from catgrad.loops.passes.gpu.products.roles import count
@@ -67,7 +68,7 @@ class Operand:
         self.factor, self.side, self.terms, self.by_terms = factor, side, terms, by_terms
         self.outer, self.inner = (side.width, terms.deep) if by_terms else (terms.deep, side.width)
         self.names = (side.name, "term") if by_terms else ("term", side.name)
-        self.rows_of_terms = by_terms is not across
+        self.across, self.rows_of_terms = across, by_terms is not across
         rows, row = (self.inner, self.outer) if across else (self.outer, self.inner)
         self.name = name or {"row": "left", "column": "right"}[side.name]
         self.threads = threads or Threads(THREADS)
@@ -89,8 +90,11 @@ class Operand:
         return Loop(outer, [strips], axis=Axis.THREAD)
 
     def copies(self, first: Index, stage: Index) -> Item | None:
-        """Copy a tile asynchronously, as many elements at once as lie side by side; None if it is no copy."""
-        for bytes in COPIED_BYTES:
+        """Copy a tile asynchronously, as many elements at once as lie side by side; None if it is no copy.
+
+        Neighbours of a tile that lies across are in different rows of it.
+        """
+        for bytes in (self.factor.dtype.itemsize,) if self.across else COPIED_BYTES:
             near = Variable(bytes // self.factor.dtype.itemsize, "near")
             if near.extent and self.inner % near.extent == 0:
                 dealt = _Dealt(self, near)
@@ -128,18 +132,27 @@ class Operand:
 
 
 class _Dealt:
-    """The elements of a tile, dealt to the threads of a block: some neighbours for each, turn by turn."""
+    """The elements of a tile, dealt to the threads of a block: some neighbours for each, turn by turn.
+
+    Turns are along rows of places where elements are copied one by one, so that a thread finds the place of
+    one term in an image, and else across rows.
+    """
 
     def __init__(self, operand: Operand, near: Variable) -> None:
         width = count([near])
         strips = operand.inner // width
+        wide = operand.threads.count // operand.outer
+        along = width == 1 and not operand.by_terms and wide >= WARP and strips % wide == 0
+        strips = wide if along else strips
         most = min(operand.outer, operand.threads.count // strips)
         height = next(n for n in range(most, 0, -1) if operand.outer % n == 0)
+        turns = operand.inner // strips if along else operand.outer // height
         self.near = near
         self.threads = operand.threads.in_rows(height, strips, names=operand.names)
-        [self.turn] = operand.threads.in_rows(operand.outer // height, names=["turn"])
+        [self.turn] = operand.threads.in_rows(turns, names=["turn"])
         row, strip = map(index, self.threads)
-        self.outer, self.inner = index(self.turn) * height + row, strip * width + index(near)
+        self.outer = row if along else index(self.turn) * height + row
+        self.inner = (index(self.turn) * strips if along else ZERO) + strip * width + index(near)
         self.own = (*self.threads, self.turn, near)
         self.shape = tuple(v.extent for v in self.own)
 

@@ -19,6 +19,9 @@ SIDE = 16
 THREADS = SIDE * SIDE
 """Threads of a block."""
 
+RUN = 4
+"""Rows or columns of a patch that lie side by side: elements of 16 bytes, which a thread loads at once."""
+
 Digit = tuple[Variable, int]
 """A variable, and its weight in a number of mixed radix."""
 

@@ -28,18 +28,23 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Scalar, converted
 from catgrad.loops.ir.windows import operand_boxes
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms
+from catgrad.loops.passes.gpu.products.patches import (
+    LARGE_PATCH,
+    PADDING,
+    WARP_COLUMNS,
+    WARP_ROWS,
+    patch_digits,
+    stages_in_shared_memory,
+)
 from catgrad.loops.passes.gpu.products.ring import RING_BYTES, STAGES, Ring, Slices
 from catgrad.loops.passes.gpu.products.roles import SHORT, MatrixProduct, count, narrowed, product_nest
 from catgrad.loops.passes.gpu.products.runs import Runs
-from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped
+from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, stepped
 from catgrad.loops.passes.gpu.products.tilings import GROUP, Tiling, columns_of_group
 from catgrad.loops.passes.gpu.products.warpgroups import either, exchange, warpgroup_product, warpgroup_store
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
-
-PADDING = 4
-"""Elements between the rows of a tile, so that they begin in different banks."""
 
 TENSOR_PADDING = 16
 """Bytes between the rows of a tile of which tensor cores load 16 bytes of each of eight rows at once."""
@@ -101,8 +106,8 @@ def _sides(found: MatrixProduct, machine: Machine) -> tuple[Side, Side]:
             _side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
         )
     return (
-        _side(found.rows, "row", [(SIDE, rows)], [(rows, 1)]),
-        _side(found.columns, "column", [(SIDE, columns)], [(columns, 1)]),
+        _side(found.rows, "row", *patch_digits(WARP_ROWS, rows)),
+        _side(found.columns, "column", *patch_digits(WARP_COLUMNS, columns)),
     )
 
 
@@ -119,11 +124,10 @@ class _Tiles(ThreadTiles):
         pairs = zip_longest(self.rows.threads, self.columns.threads)
         super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
         depth = product(tuple(v.extent for v in found.sums))
-        self.terms = Terms(found.sums, depth, 2 * DEPTH if self.factor_dtype in SHORT else DEPTH)
         self.each = (*self.rows.own, *self.columns.own)
-        row_bytes = self.terms.deep * self.factor_dtype.itemsize + TENSOR_PADDING
-        most = RING_BYTES // ((self.rows.width + self.columns.width) * row_bytes)
-        self.ring = Ring(Slices(depth), self.terms.deep, min(STAGES, most))
+        self.has_ring = self.on_tensor_cores or self.axis is Axis.OUTER
+        self.terms = Terms(found.sums, depth, self._deep())
+        self.ring = Ring(Slices(depth), self.terms.deep, self._stages())
         factors = [narrowed(f, self.factor_dtype) or f for f in (found.left, found.right)]
         self.sides = self.rows, self.columns
         self.operands = list(map(self._operand, factors, self.sides))
@@ -140,6 +144,19 @@ class _Tiles(ThreadTiles):
             else None
         )
 
+    def _deep(self) -> int:
+        """Choose the terms of a slice: fewer are enough between barriers if each has many multiplications."""
+        if self.on_tensor_cores:
+            return 2 * DEPTH if self.factor_dtype in SHORT else DEPTH
+        return DEPTH if count(self.each) < LARGE_PATCH else DEPTH // 2
+
+    def _stages(self) -> int:
+        """Choose the stages of a ring: as many as shared memory holds."""
+        width, bytes = self.rows.width + self.columns.width, self.factor_dtype.itemsize
+        if self.on_tensor_cores:
+            return min(STAGES, RING_BYTES // (width * (self.terms.deep * bytes + TENSOR_PADDING)))
+        return min(STAGES, stages_in_shared_memory(width, self.terms.deep, bytes))
+
     @property
     def disadvantages(self) -> tuple[bool, bool]:
         """Tell whether warp groups cannot multiply it, or columns, of which a thread has many, are pixels."""
@@ -151,7 +168,8 @@ class _Tiles(ThreadTiles):
     def _operand(self, factor: Scalar, side: Side) -> Operand:
         by_terms = self.product.is_by_terms(factor, side.variables)
         if not self.on_tensor_cores:
-            return Operand(factor, side, self.terms, by_terms, PADDING, across=by_terms)
+            stages = self.ring.stages if self.has_ring else 1
+            return Operand(factor, side, self.terms, by_terms, PADDING, stages, across=by_terms)
         loads_words = by_terms or self.factor_dtype in SHORT
         padding = TENSOR_PADDING // self.factor_dtype.itemsize if loads_words else TENSOR_FLOAT_PADDING
         return Operand(factor, side, self.terms, by_terms, padding, self.ring.stages)
@@ -159,7 +177,7 @@ class _Tiles(ThreadTiles):
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
         begin = self.of_threads(self.fill(self.sums, self.each))
-        through = self._through_ring() if self.on_tensor_cores else self._slices()
+        through = self._through_ring() if self.has_ring else self._slices()
         if self.by_warpgroups and self.by_boxes:
             own = either(self.by_warpgroups, [*through, *self._end()], self.by_boxes)
             return self._grid([begin, own])
@@ -185,7 +203,7 @@ class _Tiles(ThreadTiles):
         return [*map(_rolled, items)] if count(self.each) > MAX_UNROLLED_SUMS else items
 
     def _slices(self) -> list[Item]:
-        """Load and multiply one slice after another."""
+        """Load and multiply one slice after another, without asynchronous copies."""
         slice = stepped(self.terms.depth, "slice", self.terms.deep)
         return [Loop(slice, [*(o.loads(index(slice)) for o in self.operands), self._multiply()])]
 

@@ -11,8 +11,9 @@ that loads its tiles itself, and of warp groups, which tensor maps feed and whic
     height · width / rate + bytes / loaded_bytes + term_cycles
     max(height · width / rate, bytes / loaded_bytes) + turned bytes / loaded_bytes + warpgroup_term_cycles
 
-Large tiles load least for each multiplication, small ones occupy more multiprocessors. In parts, a sum has
-more blocks of fewer terms, but then the partial sums are written, and added up by one more launch:
+Without tensor cores, two blocks of a multiprocessor hide the term_cycles of each other. Large tiles load
+least for each multiplication, small ones occupy more multiprocessors. In parts, a sum has more blocks of
+fewer terms, but then the partial sums are written, and added up by one more launch:
 
     launch_cycles + addition_cycles · parts + 2 · bytes of partial sums / memory_bytes
 """
@@ -23,11 +24,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.scalar import Load, unmasked
 from catgrad.loops.machine import GpuCosts, Machine
 from catgrad.loops.passes.gpu.products.roles import MatrixProduct, count, narrowed
-from catgrad.loops.passes.gpu.products.thread_tiles import SIDE
+from catgrad.loops.passes.gpu.products.thread_tiles import RUN, SIDE
 from catgrad.types import Dtype
 
 TENSOR_SIDE = 32
@@ -51,6 +53,15 @@ WIDE_PATCHES = ((4, 8), (4, 6))
 Those of factors in parts take longer, and so many registers that larger tiles would leave none.
 """
 
+MAX_SIDE = 2 * RUN
+"""Rows, and columns, of the largest patch of float32 in the registers of a thread: 64 sums of its 128."""
+
+RESIDENT = 2
+"""Blocks that a multiprocessor runs at once without tensor cores: one multiplies while another waits."""
+
+MAX_WIDE_BYTES = 4
+"""Bytes of an element of it."""
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -69,13 +80,17 @@ class Tiling:
     costs: GpuCosts
     warpgroups: bool = False
     turned: tuple[bool, bool] = (False, False)
+    max_side: int = RUN
+    """Rows, and columns, of a thread's largest patch, unless it is on tensor cores."""
 
     @staticmethod
     def of(found: MatrixProduct, machine: Machine) -> Tiling:
         """Take the sizes of a product; 64 for each symbol."""
         matrices, rows, columns, terms = map(count, (found.batch, found.rows, found.columns, found.sums))
         products, item_bytes = found.tensor_products(machine), found.factor_dtype.itemsize
-        sizes = Tiling(matrices, rows, columns, terms, item_bytes, products, machine.gpu.costs)
+        is_wide = machine.gpu.outer_products is Axis.OUTER and item_bytes <= MAX_WIDE_BYTES
+        most = MAX_SIDE if is_wide else RUN
+        sizes = Tiling(matrices, rows, columns, terms, item_bytes, products, machine.gpu.costs, max_side=most)
         if not machine.gpu.warpgroups or products == 0 or not _are_arrays(found):
             return sizes
         is_turned = found.factor_dtype is Dtype.float32 and products == 1
@@ -104,7 +119,10 @@ class Tiling:
         One element is read from shared memory in the time of two: it is for a few rows or columns.
         """
         rows, columns = ((4, 2) if n >= 2 * self.side else (4, 2, 1) for n in (self.rows, self.columns))
-        return [*(WIDE_PATCHES if self.tensor_products == 1 else ()), *product(rows, columns)]
+        if self.tensor_products:
+            return [*(WIDE_PATCHES if self.tensor_products == 1 else ()), *product(rows, columns)]
+        wide = (self.max_side,) if self.max_side > RUN else ()
+        return [*product((*wide, *rows), (*wide, *columns))]
 
     def sides(self, patch: Patch) -> tuple[int, int]:
         """The height and width of the tiles with a patch."""
@@ -117,18 +135,26 @@ class Tiling:
 
     def cycles(self, patch: Patch) -> float:
         """Estimate the time of the product."""
-        (height, width), shared = self.sides(patch), self.blocks_together(patch)
-        term = self.term_of_warpgroups(patch) if self.by_warpgroups(patch) else self.term_of_threads(patch)
-        end = height * width / self.costs.ended_elements if self.tensor_products else 0
+        if not self.tensor_products:
+            return self.cycles_of_outer_products(patch)
+        shared, by_threads = self.blocks_together(patch), self.term_of_threads(patch)
+        by_threads += self.costs.tensor_term_cycles
+        term = self.term_of_warpgroups(patch) if self.by_warpgroups(patch) else by_threads
         waves = -(-self.blocks(patch) // (shared * self.costs.multiprocessors))
-        return waves * (self.terms * shared * term + end)
+        return waves * (self.terms * shared * term + prod(self.sides(patch)) / self.costs.ended_elements)
+
+    def cycles_of_outer_products(self, patch: Patch) -> float:
+        """Estimate the time of the product without tensor cores."""
+        waves = -(-self.blocks(patch) // self.costs.multiprocessors)
+        waits = -(-waves // RESIDENT) * self.costs.term_cycles
+        return self.terms * (waves * self.term_of_threads(patch) + waits)
 
     def term_of_threads(self, patch: Patch) -> float:
-        """Estimate the cycles of a term of a block that loads its tiles itself."""
+        """Estimate the cycles of a term of a block that loads its tiles itself, without its waits."""
         (height, width), costs, products = self.sides(patch), self.costs, self.tensor_products
         rate = costs.tensor_multiplications / products if products else costs.multiplications
         loads = (height + width) * self.item_bytes / costs.loaded_bytes
-        return height * width / rate + loads + (costs.tensor_term_cycles if products else costs.term_cycles)
+        return height * width / rate + loads
 
     def term_of_warpgroups(self, patch: Patch) -> float:
         """Estimate those of a block of warp groups."""
