@@ -1,7 +1,8 @@
 """Tiles of pairs: a block of threads keeps rows, and goes through columns tile by tile.
 
 A matrix with an element for each pair of a row and a column exists only as tiles: in registers, where thread
-(i, j) of 16 · 16 has the rows i, i + 16, … and the columns j, j + 16, …, and in shared memory.
+(i, j) of 16 · 16 has the rows i, i + 16, … and the columns j, j + 16, …, and in shared memory. Of a result's
+features, thread j has some side by side.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Buffer, Masked, Scalar, Space, number
-from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, Side, ThreadTiles, stepped
+from catgrad.loops.passes.gpu.products.thread_tiles import RUN, SIDE, Side, ThreadTiles, stepped
 from catgrad.types import Dtype, NdArrayType
 
 Element = Callable[[Index, Index], Scalar]
@@ -29,13 +30,15 @@ class Pairs(ThreadTiles):
         self.columns = _side(columns, widths[1], self.threads[1])
 
     def features(self, variable: Variable) -> Side:
-        """Distribute the features of a result among the threads of a row."""
+        """Distribute the features of a result among the threads of a row, a run for each."""
         assert isinstance(variable.extent, int)
-        return _side(variable, padded(variable.extent), self.threads[1])
+        run, first = padded(variable.extent) // SIDE, Variable(1, f"{variable.name}_tile")
+        own = Variable(run, variable.name)
+        return Side(variable.name, [variable], first, [(self.threads[1], run)], [(own, 1)])
 
     def tile(self, name: str, height: int, width: int) -> Buffer:
-        """Make a tile in shared memory, whose rows begin in different banks."""
-        return Buffer(name, NdArrayType((height, width + 1), Dtype.float32), Space.SHARED)
+        """Make a tile in shared memory, whose rows begin in different banks, at multiples of 16 bytes."""
+        return Buffer(name, NdArrayType((height, width + RUN), Dtype.float32), Space.SHARED)
 
     def load(self, tile: Buffer, side: Side, features: Side, scalar: Scalar) -> Loop:
         """Load a tile, neighbouring features by neighbouring threads; beyond the array are zeros."""

@@ -27,7 +27,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.attention.pairs import Element, Pairs, padded
-from catgrad.loops.passes.gpu.products.thread_tiles import SIDE, THREADS, Side, unrolled
+from catgrad.loops.passes.gpu.products.thread_tiles import RUN, SIDE, THREADS, Side, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Exp, Log
@@ -81,7 +81,7 @@ class _Tiles(Pairs, ABC):
 
     def bytes_of_tiles(self, *sizes: tuple[int, int]) -> int:
         """Count the bytes of tiles, by their heights and widths."""
-        return sum(FLOAT.itemsize * height * (padded(width) + 1) for height, width in sizes)
+        return sum(FLOAT.itemsize * height * (padded(width) + RUN) for height, width in sizes)
 
     @property
     def exists(self) -> tuple[Bounds, ...]:
