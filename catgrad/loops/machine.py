@@ -84,13 +84,19 @@ class GpuCosts:
     warpgroup_bytes: int = 4096
     """Bytes of the factors that its warp groups multiply in a cycle: 2048 pairs of 16 bits."""
 
-    warpgroup_term_cycles: int = 2
+    fed_bytes: int = 56
+    """Bytes of tiles that the cache sends to a multiprocessor in a cycle, while its warp groups multiply."""
+
+    warpgroup_term_cycles: int = 4
     """Cycles of such a term of warp groups."""
 
     split_elements: int = 9
     """Elements of a term of factors that warp groups split into parts in a cycle."""
 
-    ended_elements: int = 7
+    lone_part: float = 3 / 4
+    """Part of the time of two blocks of warp groups that one takes which has a multiprocessor for itself."""
+
+    ended_elements: int = 14
     """Elements of a tile that a multiprocessor stores in a cycle, after their sums."""
 
     launch_cycles: int = 2000
@@ -120,7 +126,7 @@ class GpuCosts:
     busy_rows: int = 2**12
     """Rows that occupy a GPU with one thread each."""
 
-    busy_teams: int = 64
+    busy_teams: int = 128
     """Iterations of shared loops that are worth a team of threads each."""
 
     lone_launch_iterations: int = 2**13
