@@ -22,12 +22,13 @@ from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, Substit
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
 from catgrad.loops.passes.gpu.attention.sizes import factor_dtype
 from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
-from catgrad.ops.transcendental import Exp, Log
+from catgrad.ops.transcendental import Log
 from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
@@ -42,14 +43,16 @@ def tensor_attention(step: Attend, machine: Machine) -> Kernel | None:
         AttentionPart.QUERIES: _OfQueries,
         AttentionPart.KEYS: _OfKeys,
     }
-    return Kernel([parts[step.part](step, dtype).loop()])
+    # What is rounded to 16 bits, or to TF32, needs no exact exponential; float32 in parts does.
+    exp2 = Exp2(dtype is not Dtype.float32 or machine.gpu.tensor_floats == 1)
+    return Kernel([parts[step.part](step, dtype, exp2).loop()])
 
 
 class _Output(TensorTiles):
     """The output, by an online softmax."""
 
-    def __init__(self, step: Attend, dtype: Dtype) -> None:
-        super().__init__(step, dtype)
+    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2) -> None:
+        super().__init__(step, dtype, exp2)
         q, k, v = step.operands
         self.queries = self.operand("queries", q, self.rows, self.feature)
         self.keys = self.operand("keys", k, self.columns, self.feature)
@@ -75,11 +78,9 @@ class _Output(TensorTiles):
         """Process the tile of columns that is at a stage."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
         best = self.own(self.registers("best", own), own)
-        scaled = self.masked(_float(Multiply(), score, number(self.step.scale, FLOAT)), -inf)
-        find: list[Item] = [
-            self.set(self.scores, self.own_scores, scaled),
-            Accumulate(best.buffer, best.indices, Maximum(), score),
-        ]
+        masked = self.masked(score, -inf)
+        find: list[Item] = [] if masked is score else [self.set(self.scores, self.own_scores, masked)]
+        find.append(Accumulate(best.buffer, best.indices, Maximum(), score))
         begin = self.set(best.buffer, own, number(-inf, FLOAT))
         return [
             *self.score(self.scores, self.queries, self.keys, stage),
@@ -99,11 +100,13 @@ class _Output(TensorTiles):
         newest, combine = self.of_lanes("newest", Maximum(), best.buffer)
         # A row of scores -inf has no exponentials yet, rather than those of NaN.
         is_none = Compute(Equal(), Dtype.bool, (newest, number(-inf, FLOAT)))
-        base = _float(Select(), is_none, number(0, FLOAT), newest)
-        factor = _float(Exp(), _float(Subtract(), greatest, base))
+        base = _float(Select(), is_none, number(0, FLOAT), self.scaled(newest))
+        factor = _float(self.exp2, _float(Subtract(), self.scaled(greatest), base))
         rescale = self.set(self.output, self.outputs, _float(Multiply(), output, factor))
         exponentials: list[Item] = [
-            self.set(self.scores, self.own_scores, _float(Exp(), _float(Subtract(), score, base))),
+            self.set(
+                self.scores, self.own_scores, _float(self.exp2, _float(Subtract(), self.scaled(score), base))
+            ),
             Accumulate(self.sums, total.indices, Add(), score),
         ]
         return [
@@ -119,10 +122,14 @@ class _Output(TensorTiles):
         """Divide by the sum of each row, and store its logarithm if it is wanted."""
         own = self.rows.own
         total, combine = self.of_lanes("total", Add(), self.sums)
-        quotient = _float(Divide(), self.own(self.output, self.outputs), total)
-        stores = [*unrolled(own, [combine]), *self.store(0, self.column, quotient)]
+        # One division for each row rather than for each element.
+        share = self.own(self.registers("share", own), own)
+        divide = self.set(share.buffer, own, _float(Divide(), number(1, FLOAT), total))
+        output = _float(Multiply(), self.own(self.output, self.outputs), share)
+        stores = [*unrolled(own, [combine, divide]), *self.store(0, self.column, output)]
         for result in self.step.results[1:]:
-            logsumexp = _float(Add(), self.own(self.greatest, own), _float(Log(), total))
+            greatest = _float(Multiply(), self.own(self.greatest, own), number(self.step.scale, FLOAT))
+            logsumexp = _float(Add(), greatest, _float(Log(), total))
             at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
             first = Bounds(index(self.lane), 1, False, True)
             conditions = (first, *self.rows.within(self.rows.place))
@@ -133,8 +140,8 @@ class _Output(TensorTiles):
 class _Reverse(TensorTiles):
     """Parts of the reverse: the operands, weights and cotangents of scores."""
 
-    def __init__(self, step: Attend, dtype: Dtype) -> None:
-        super().__init__(step, dtype)
+    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2) -> None:
+        super().__init__(step, dtype, exp2)
         q, k, v, dy, *_ = step.operands
         self.queries = self.operand("queries", q, self.query, self.feature)
         self.keys = self.operand("keys", k, self.key, self.feature)
@@ -158,17 +165,19 @@ class _Reverse(TensorTiles):
         body = [self.of_threads(begin), *through, self.of_threads(end)]
         return self.of_block((*self.step.batch, self.rows.first), body)
 
-    def of_scores(self, logsumexp: Scalar, inner: Scalar) -> Item:
-        """Compute the weights again, and the cotangents of the scores, but for their scale."""
-        score, product = (self.own(each, self.own_scores) for each in (self.scores, self.products))
-        scaled = _float(Multiply(), score, number(self.step.scale, FLOAT))
-        weight = self.masked(_float(Exp(), _float(Subtract(), scaled, logsumexp)), 0)
-        of_score = _float(Multiply(), score, _float(Subtract(), product, inner))
-        sets: list[Item] = [
-            self.set(self.scores, self.own_scores, weight),
-            self.set(self.products, self.own_scores, of_score),
-        ]
-        return self.of_threads(unrolled(self.own_scores, sets))
+    def weights(self, base: Scalar) -> list[Item]:
+        """Compute the weights again, in place of the scores."""
+        score = self.own(self.scores, self.own_scores)
+        exponent = self.masked(_float(Subtract(), self.scaled(score), base), -inf)
+        set_weight = self.set(self.scores, self.own_scores, _float(self.exp2, exponent))
+        return [self.of_threads(unrolled(self.own_scores, [set_weight]))]
+
+    def of_scores(self, inner: Scalar) -> list[Item]:
+        """Compute the cotangents of the scores, but for their scale, in place of the products."""
+        weight, product = (self.own(each, self.own_scores) for each in (self.scores, self.products))
+        of_score = _float(Multiply(), weight, _float(Subtract(), product, inner))
+        set_cotangent = self.set(self.products, self.own_scores, of_score)
+        return [self.of_threads(unrolled(self.own_scores, [set_cotangent]))]
 
 
 class _OfQueries(_Reverse):
@@ -176,11 +185,12 @@ class _OfQueries(_Reverse):
 
     def loop(self) -> Loop:
         """The loops over tiles."""
-        own, names = self.rows.own, ("logsumexps", "inner_products")
+        own, names = self.rows.own, ("bases", "inner_products")
         self.of_rows = [self.registers(name, own) for name in names]
         [(self.of_queries, _)] = results = self.results(("of_queries", self.feature))
-        loads = map(self._number, self.step.operands[4:])
-        begin: list[Item] = [self.set(r, own, load) for r, load in zip(self.of_rows, loads, strict=True)]
+        logsumexp, inner = map(self._number, self.step.operands[4:])
+        numbers = zip(self.of_rows, (to_base_2(logsumexp), inner), strict=True)
+        begin: list[Item] = [self.set(register, own, number) for register, number in numbers]
         through = self.through([self.queries, self.cotangents], [self.keys, self.values])
         return self.sums(unrolled(own, begin), through, results)
 
@@ -192,11 +202,12 @@ class _OfQueries(_Reverse):
 
     def tile(self, stage: Index) -> list[Item]:
         """Process the tile of columns that is at a stage."""
-        logsumexp, inner = (self.own(each, self.rows.own) for each in self.of_rows)
+        base, inner = (self.own(each, self.rows.own) for each in self.of_rows)
         return [
             *self.score(self.scores, self.queries, self.keys, stage),
+            *self.weights(base),
             *self.score(self.products, self.cotangents, self.values, stage),
-            self.of_scores(logsumexp, inner),
+            *self.of_scores(inner),
             self.add_weighted(self.of_queries, self.feature, self.products, self.keys, stage),
         ]
 
@@ -214,14 +225,15 @@ class _OfKeys(_Reverse):
         return self.sums([], self.through([self.keys, self.values], columns), results)
 
     def tile(self, stage: Index) -> list[Item]:
-        """Process the tile of columns that is at a stage."""
+        """Process the tile of columns that is at a stage, weights first, as registers are few."""
         logsumexp, inner = (self.number_at(each, stage) for each in self.of_columns)
         return [
             *self.score(self.scores, self.keys, self.queries, stage),
-            *self.score(self.products, self.values, self.cotangents, stage),
-            self.of_scores(logsumexp, inner),
-            self.add_weighted(self.of_keys, self.feature, self.products, self.queries, stage),
+            *self.weights(to_base_2(logsumexp)),
             self.add_weighted(self.of_values, self.column, self.scores, self.cotangents, stage),
+            *self.score(self.products, self.values, self.cotangents, stage),
+            *self.of_scores(inner),
+            self.add_weighted(self.of_keys, self.feature, self.products, self.queries, stage),
         ]
 
 

@@ -23,6 +23,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
+from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
 from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
 from catgrad.loops.passes.gpu.products.ring import Ring
@@ -41,8 +42,8 @@ LANES = 4
 class TensorTiles(ThreadTiles, ABC):
     """The warps of a block side by side along rows."""
 
-    def __init__(self, step: Attend, dtype: Dtype) -> None:
-        self.step, self.factor_dtype, self.sizes = step, dtype, sizes(step, dtype)
+    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2) -> None:
+        self.step, self.factor_dtype, self.sizes, self.exp2 = step, dtype, sizes(step, dtype), exp2
         rows, columns = sides(step)
         self.lane = Variable(LANES, "column_thread")
         fragments, half = self.sizes.fragments, FRAGMENT_ROWS // 2
@@ -119,6 +120,10 @@ class TensorTiles(ThreadTiles, ABC):
         term = Compute(Multiply(), FLOAT, (converted(left, FLOAT), converted(right, FLOAT)))
         add = unrolled(own, [Accumulate(sums, self.own(sums, own).indices, Add(), term)])
         return self.of_threads([Loop(k, add, axis=Axis.TENSOR)])
+
+    def scaled(self, score: Scalar) -> Compute:
+        """Scale a score, as an exponent of 2."""
+        return to_base_2(score, self.step.scale)
 
     def masked(self, scalar: Scalar, outside: float) -> Scalar:
         """Replace a scalar where a query does not attend to a key."""

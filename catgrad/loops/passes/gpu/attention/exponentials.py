@@ -1,0 +1,27 @@
+"""Exponentials of a softmax as powers of two: exp(scale · s − l) = 2^(c · s − l · log₂ e), c = scale log₂ e.
+
+So a weight is a multiply-add, by which the scale costs nothing, and one instruction.
+"""
+
+from __future__ import annotations
+
+from math import e, log2
+
+import numpy as np
+
+from catgrad.loops.ir.scalar import Compute, Scalar, number
+from catgrad.ops.arithmetic import Multiply
+from catgrad.ops.scalar import FloatMap
+from catgrad.types import Dtype
+
+
+class Exp2(FloatMap, register=False):
+    """Power of two: y = 2ˣ; if it `is_approximate`, with an error of 2⁻²² · y, and 0 for denormal y."""
+
+    is_approximate: bool
+    ref = np.exp2
+
+
+def to_base_2(exponent: Scalar, scale: float = 1) -> Compute:
+    """Multiply an exponent by a scale, and to raise 2 rather than e to it."""
+    return Compute(Multiply(), Dtype.float32, (exponent, number(scale * log2(e), Dtype.float32)))
