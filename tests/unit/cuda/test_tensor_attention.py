@@ -151,6 +151,20 @@ def test_packed_projections_and_shared_keys_are_copied_from_where_they_lie():
     assert_close(found, evaluate(exact_term, *(np.asarray(widened(a), np.float64) for a in arrays)), "bf16")
 
 
+@NEEDS_CXX
+def test_under_a_causal_mask_blocks_with_most_tiles_come_first():
+    """The first blocks have the last queries, or the first keys, of all heads."""
+    each = (64, 64, True, None)
+    term = attention((2,), 300, 300, *each)
+    artifact = emitted({"f": term}, "bf16")
+    firsts = re.findall(
+        r"const int (\w+_tile\w*) = block / (\d+) \* 128;", str(artifact.files["attention.cu"])
+    )
+    assert firsts == [("query_tile_from_last", "2")] * 2 + [("key_tile", "2")]
+    arrays = arrays_for(term, {})
+    assert_close(called(artifact.load(simulate=True)().f, arrays), exact(each, arrays), "bf16")
+
+
 BUGS = {
     "no wait": ("wait_for_copies<0>();", ""),
     "no barrier": ("__syncthreads();", ""),

@@ -72,7 +72,7 @@ class _Output(TensorTiles):
         ]
         through = self.through([self.queries], [self.keys, self.values])
         body = [self.of_threads(begin), *through, self.of_threads(self._end())]
-        return self.of_block((*self.step.batch, self.rows.first), body)
+        return self.of_blocks(body)
 
     def tile(self, stage: Index) -> list[Item]:
         """Process the tile of columns that is at a stage."""
@@ -163,7 +163,7 @@ class _Reverse(TensorTiles):
             scaled = _float(Multiply(), total, number(self.step.scale, FLOAT))
             end += self.store(place, side, total if side is self.column else scaled)
         body = [self.of_threads(begin), *through, self.of_threads(end)]
-        return self.of_block((*self.step.batch, self.rows.first), body)
+        return self.of_blocks(body)
 
     def weights(self, base: Scalar) -> list[Item]:
         """Compute the weights again, in place of the scores."""

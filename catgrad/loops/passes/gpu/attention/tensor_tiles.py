@@ -70,6 +70,17 @@ class TensorTiles(ThreadTiles, ABC):
         own = [(Variable(width // 8, variable.name), 8), (Variable(2, variable.name), 1)]
         return Side(variable.name, [variable], first, [(self.lane, 2)], own)
 
+    def of_blocks(self, body: list[Item]) -> Loop:
+        """Give each tile of rows a block: under a causal mask, those with most tiles of columns first."""
+        batch, first = self.step.batch, self.rows.first
+        if not self.step.causal or self.step.window is not None or not isinstance(first.extent, int):
+            return self.of_block((*batch, first), body)
+        if self.step.part is not AttentionPart.KEYS:
+            last = ZERO + (first.extent - 1) // self.sizes.rows * self.sizes.rows
+            first = stepped(first.extent, f"{first.name}_from_last", self.sizes.rows)
+            body = rewritten(body, Substituted({self.rows.first: last - index(first)}))
+        return self.of_block((first, *batch), body)
+
     @abstractmethod
     def loop(self) -> Loop:
         """The loops over tiles."""
