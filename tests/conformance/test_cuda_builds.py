@@ -121,7 +121,7 @@ def test_nvcc_builds_every_example(name, others, tmp_path):
 
 
 def test_tiles_are_stored_as_16_bytes(tmp_path):
-    """A product whose epilogue also reads an array."""
+    """A product whose epilogue also reads an array; tiles of its factors are copied asynchronously."""
     x, w = NdArrayType((4096, 128)), NdArrayType((128, 128))
     term = build(lambda x, w: x + ops.matmul(x, w), [x, w])
     emit(Functions({"residual": term}, "residual"), "cuda").write(tmp_path)
@@ -130,7 +130,7 @@ def test_tiles_are_stored_as_16_bytes(tmp_path):
     assert (tmp_path / "residual.cu").read_text().count("__global__") == 1
     accesses = re.findall(r"((?:ld|st)\.global\S+)", (tmp_path / "residual.ptx").read_text())
     assert {access: accesses.count(access) for access in accesses} == {
-        "ld.global.v4.f32": 6,
+        "ld.global.v4.f32": 4,
         "st.global.v4.f32": 4,
     }
 
