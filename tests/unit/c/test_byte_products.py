@@ -20,6 +20,7 @@ BUILDS = {
     "avx512bw": ("avx512bw", ["-O1", "-mavx512bw"]),
     "baseline": ("", ["-O2", *SHARED]),
     "scalar": ("", ["-O1", "-DGEMM_SCALAR", "-fsanitize=undefined", "-fno-sanitize-recover"]),
+    "dsp": ("", ["-O1", "-DGEMM_SCALAR", "-D__ARM_FEATURE_DSP", "-I", str(Path(__file__).parent / "dsp")]),
 }
 """The feature of the processor that each build needs, and its flags."""
 
