@@ -126,7 +126,7 @@ class GpuCosts:
     busy_rows: int = 2**12
     """Rows that occupy a GPU with one thread each."""
 
-    busy_teams: int = 128
+    busy_teams: int = 64
     """Iterations of shared loops that are worth a team of threads each."""
 
     lone_launch_iterations: int = 2**13

@@ -9,7 +9,7 @@ from math import inf, prod
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, statements
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products.roles import product_nest
@@ -56,13 +56,13 @@ def _may_share_threads(nest: Loop, item: Loop) -> bool:
 
 
 def _shared(nest: Loop, item: Loop) -> float:
-    """Count the iterations of the loops that two nests would share: infinitely many, if all or any number."""
+    """Estimate the iterations of the loops that two nests would share; infinitely many, if they share all."""
     first, second = _first_loops(nest), _first_loops(item)
     extents = [(a.extent, b.extent) for a, b in zip(first, second, strict=False)]
     equal = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], extents)]
     if len(equal) == len(first) == len(second):
         return inf
-    return prod(extent if isinstance(extent, int) else inf for extent in equal)
+    return prod(map(size_hint, equal))
 
 
 def _first_loops(loop: Loop) -> list[Variable]:
