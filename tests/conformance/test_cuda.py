@@ -156,7 +156,7 @@ def test_a_missing_guard_is_an_access_out_of_bounds(tmp_path):
 def test_a_wrong_stride_gives_other_numbers():
     """The threads of a tile multiply elements of another row."""
     model = emitted("mlp", "default")
-    kernel = launched(model, "{left_tile + row_thread * ")
-    [(tile, stride), *_] = re.findall(r"(\{left_tile \+ row_thread[^}]*, (\d+)\})", kernel)
-    wrong = without(model, kernel, tile, tile.replace(f", {stride}}}", f", {int(stride) - 4}}}"))
+    kernel = launched(model, "{left_tile + ")
+    tile, stride = re.search(r"(\{left_tile \+ [^{}]*, )(\d+)\}", kernel).groups()
+    wrong = without(model, kernel, f"{tile}{stride}}}", f"{tile}{int(stride) - 4}}}")
     assert is_right(model.driver(), model) and not is_right(model.driver(text=wrong), model)

@@ -113,7 +113,7 @@ def test_products_are_exact_in_any_order_of_threads(kind, order, monkeypatch):
 def test_factors_are_copied_in_their_own_major_as_many_bytes_at_once_as_lie_side_by_side():
     short, long = (str(emitted(kind).files["products.cu"]) for kind in ("bf16", "tf32"))
     for by_terms in product((True, False), repeat=2):
-        assert f"multiply_tiles_bf16<4, 8, {', '.join(map(str, by_terms))}>(".lower() in short
+        assert f"multiply_tiles_bf16<4, 6, {', '.join(map(str, by_terms))}>(".lower() in short
     assert "copy_async<16>(" in short and "left_next[" in short and "right_next[" in short
     assert "copy_async<4>(" in long
 

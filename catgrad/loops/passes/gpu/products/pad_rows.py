@@ -59,10 +59,11 @@ def _in_rows(step: Step, machine: Machine) -> Iterator[Buffer]:
 
 
 def _along(access: Access, groups: Sequence[tuple[Variable, ...]]) -> bool:
-    """Tell whether one of the groups of variables counts the elements of rows."""
+    """Tell whether one of the groups of variables counts the elements of rows, or of each part of them."""
     buffer, indices = access
-    along = indices[buffer.order[-1]].variable if len(buffer.order) > 1 else None
-    return along is not None and (along,) in groups
+    terms = indices[buffer.order[-1]].terms if len(buffer.order) > 1 else ()
+    along = [atom for atom, coefficient in terms if coefficient == 1]
+    return len(along) == 1 and any(group == (along[0],) for group in groups)
 
 
 def _is_long(buffer: Buffer) -> bool:
