@@ -16,7 +16,7 @@ from catgrad.types import Array, Dtype
 PRODUCT = (8192, 512), (512, 768)
 """The shapes of the factors of a product; those of its reverse have other majors."""
 
-IMAGE = (32, 64, 28, 28), (128, 64, 3, 3)
+IMAGE = (32, 64, 56, 56), (128, 64, 3, 3)
 """The shapes of images and windows; steps of 2 leave the reverse to the input without tensor maps."""
 
 FORMS = {"bf16": Dtype.bfloat16, "tf32": Dtype.float32, "bf16x6": Dtype.float32}

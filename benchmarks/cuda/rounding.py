@@ -11,7 +11,7 @@ from catgrad import Functions, NdArrayType, build, emit, ops
 from catgrad.artifact import Artifact
 from catgrad.types import Array
 
-ROWS, SIDE = 16384, 64
+ROWS, SIDE = 16384, 128
 """Sizes of a product that warp groups compute, where a GPU has them."""
 
 FIRST = np.float32(1).view(np.uint32)

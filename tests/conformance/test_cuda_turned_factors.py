@@ -25,7 +25,7 @@ from tests.targets import emit
 
 NEEDS_SIMULATOR = pytest.mark.skipif(not simulating(), reason="only the simulator has several architectures")
 LARGE_TILES = GpuCosts(multiprocessors=1, tensor_term_cycles=1000)
-COPIES = replace(LARGE_TILES, launch_cycles=0, memory_bytes=2**40)
+COPIES = replace(LARGE_TILES, launch_cycles=0, memory_bytes=2**40, split_gain=9 / 10)
 """Costs with which small factors are copied, and those with which none are."""
 
 

@@ -20,7 +20,7 @@ class Axis(Enum):
     ROLLED = "rolled"
     """Iterations run one after the other, and compilers are told not to write them out."""
     SELECTED = "selected"
-    """Those that meet the conditions run one after the other; the threads of a block test as many at once."""
+    """Iterations that meet the conditions run in order; the threads of a block test as many at once."""
     OUTER = "outer"
     """A thread adds the outer products of all iterations to its registers, at once."""
     TENSOR = "tensor"
