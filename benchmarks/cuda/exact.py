@@ -16,8 +16,11 @@ from catgrad.types import Array, Dtype
 PRODUCT = (8192, 512), (512, 768)
 """The shapes of the factors of a product; those of its reverse have other majors."""
 
-IMAGE = (32, 64, 56, 56), (128, 64, 3, 3)
-"""The shapes of images and windows; steps of 2 leave the reverse to the input without tensor maps."""
+IMAGES = {
+    Dtype.bfloat16: ((32, 64, 56, 56), (128, 64, 3, 3)),
+    Dtype.float32: ((32, 128, 28, 28), (128, 128, 3, 3)),
+}
+"""Shapes of images and windows that warp groups multiply; with steps of 2, not in the reverse to the input."""
 
 FORMS = {"bf16": Dtype.bfloat16, "tf32": Dtype.float32, "bf16x6": Dtype.float32}
 """Dtypes of factors by the precision of products."""
@@ -43,7 +46,7 @@ def exact_functions(form: str) -> Functions:
 
     terms: dict[str, Term] = {
         function.__name__: reverse(build(function, [*map(NdArrayType, shapes)]))
-        for function, shapes in ((product, PRODUCT), (windows, IMAGE), (steps, IMAGE))
+        for function, shapes in ((product, PRODUCT), (windows, IMAGES[dtype]), (steps, IMAGES[dtype]))
     }
     return Functions(terms, f"exact_{form}")
 

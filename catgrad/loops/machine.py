@@ -84,19 +84,16 @@ class GpuCosts:
     warpgroup_bytes: int = 4096
     """Bytes of the factors that its warp groups multiply in a cycle: 2048 pairs of 16 bits."""
 
-    fed_bytes: int = 56
-    """Bytes of tiles that the cache sends to a multiprocessor in a cycle, while its warp groups multiply."""
-
-    warpgroup_term_cycles: int = 4
+    warpgroup_term_cycles: int = 2
     """Cycles of such a term of warp groups."""
+
+    sharing: float = 9 / 8
+    """Factor of the time of two blocks of warp groups that share a multiprocessor."""
 
     split_elements: int = 9
     """Elements of a term of factors that warp groups split into parts in a cycle."""
 
-    lone_part: float = 3 / 4
-    """Part of the time of two blocks of warp groups that one takes which has a multiprocessor for itself."""
-
-    ended_elements: int = 14
+    ended_elements: int = 7
     """Elements of a tile that a multiprocessor stores in a cycle, after their sums."""
 
     launch_cycles: int = 2000

@@ -5,12 +5,12 @@ terms of a block, and of its last stores:
 
     ⌈blocks / (multiprocessors · shared)⌉ · (terms · shared · term + height · width / ended_elements)
 
-where `shared` blocks of this height and width share a multiprocessor; a block that has it for itself takes
-`lone_part` of the time of two. The cycles of a term are, of a block
-that loads its tiles itself, and of warp groups, which tensor maps feed and which turn tiles of TF32:
+where `shared` blocks of this height and width share a multiprocessor, two of them at a cost of `sharing`. The
+cycles of a term are, of a block that loads its tiles itself, and of warp groups, which tensor maps feed and
+which turn tiles of TF32:
 
     height · width / rate + bytes / loaded_bytes + term_cycles
-    max(height · width / rate, bytes / fed_bytes) + turned bytes / loaded_bytes + warpgroup_term_cycles
+    max(height · width / rate, bytes / loaded_bytes) + turned bytes / loaded_bytes + warpgroup_term_cycles
 
 Without tensor cores, two blocks of a multiprocessor hide the term_cycles of each other. Large tiles load
 least for each multiplication, small ones occupy more multiprocessors. In parts, a sum has more blocks of
@@ -141,10 +141,9 @@ class Tiling:
         shared, by_threads = self.blocks_together(patch), self.term_of_threads(patch)
         by_threads += self.costs.tensor_term_cycles
         term = self.term_of_warpgroups(patch) if self.by_warpgroups(patch) else by_threads
-        whole, rest = divmod(self.blocks(patch), shared * self.costs.multiprocessors)
-        is_lone = shared > 1 and 0 < rest <= self.costs.multiprocessors
-        waves = whole + (self.costs.lone_part if is_lone else min(rest, 1))
-        return waves * (self.terms * shared * term + prod(self.sides(patch)) / self.costs.ended_elements)
+        waves = -(-self.blocks(patch) // (shared * self.costs.multiprocessors))
+        together = shared * self.costs.sharing if shared > 1 else 1
+        return waves * (self.terms * together * term + prod(self.sides(patch)) / self.costs.ended_elements)
 
     def cycles_of_outer_products(self, patch: Patch) -> float:
         """Estimate the time of the product without tensor cores."""
@@ -163,7 +162,7 @@ class Tiling:
         """Estimate those of a block of warp groups."""
         sides, costs, products = self.sides(patch), self.costs, self.tensor_products
         bytes = self.item_bytes if products == 1 else 2 * products
-        loads, multiplied = sum(sides) * self.item_bytes / costs.fed_bytes, prod(sides) * bytes
+        loads, multiplied = sum(sides) * self.item_bytes / costs.loaded_bytes, prod(sides) * bytes
         turned = sum(side for side, turns in zip(sides, self.turned, strict=True) if turns)
         split = sum(sides) / costs.split_elements if products > 1 else 0
         before = turned * self.item_bytes / costs.loaded_bytes + split + costs.warpgroup_term_cycles
