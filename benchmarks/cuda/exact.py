@@ -20,7 +20,7 @@ IMAGES = {
     Dtype.bfloat16: ((32, 64, 56, 56), (128, 64, 3, 3)),
     Dtype.float32: ((32, 128, 28, 28), (128, 128, 3, 3)),
 }
-"""Shapes of images and windows that warp groups multiply; with steps of 2, not in the reverse to the input."""
+"""Shapes of images and windows that warp groups multiply; not in the reverse to the input of steps of 2."""
 
 FORMS = {"bf16": Dtype.bfloat16, "tf32": Dtype.float32, "bf16x6": Dtype.float32}
 """Dtypes of factors by the precision of products."""
