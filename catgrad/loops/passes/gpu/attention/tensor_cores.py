@@ -43,7 +43,7 @@ def tensor_attention(step: Attend, machine: Machine) -> Kernel | None:
         AttentionPart.QUERIES: _OfQueries,
         AttentionPart.KEYS: _OfKeys,
     }
-    # What is rounded to 16 bits, or to TF32, needs no exact exponential; float32 in parts does.
+    # Weights that are rounded to 16 bits or TF32 need no exact exponential; those of float32 in parts do.
     exp2 = Exp2(dtype is not Dtype.float32 or machine.gpu.tensor_floats == 1)
     return Kernel([parts[step.part](step, dtype, exp2).loop()])
 
