@@ -16,7 +16,6 @@ from catgrad.types import NdArrayType
 LONG = 256
 """Elements of a row beside which padding is small, so that it has some for any product."""
 
-
 LINE = 128
 """Bytes of a line of the cache, which long rows begin at, as boxes of tensor maps then have whole lines."""
 

@@ -23,11 +23,8 @@ from catgrad.loops.ir.scalar import GLOBAL, Buffer, Load, converted
 from catgrad.loops.passes.gpu.grids.moves import with_moves
 from catgrad.loops.passes.gpu.products.asynchronous import begins_at_multiple, is_uniform
 from catgrad.loops.passes.gpu.products.roles import SHORT, count
-from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, unrolled
+from catgrad.loops.passes.gpu.products.thread_tiles import RUN, Side, ThreadTiles, unrolled
 from catgrad.types import Dtype, NdArrayType
-
-RUN = 4
-"""Columns of a run."""
 
 COLUMNS = 16
 """Columns of two fragments."""

@@ -64,14 +64,11 @@ def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
     found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
     if found is None:
         return None
-    epilogue, elsewhere = (
-        _epilogue(kernel.body[0]),
-        replace(machine, gpu=replace(machine.gpu, warpgroups=False)),
-    )
+    epilogue = _epilogue(kernel.body[0])
     tiles = [_Tiles(each, epilogue, machine) for each in (found, found.turned)]
     best = min(tiles, key=lambda each: each.disadvantages)
     if best.by_warpgroups is None and machine.gpu.warpgroups:
-        best = _Tiles(found, epilogue, elsewhere)
+        best = _Tiles(found, epilogue, replace(machine, gpu=replace(machine.gpu, warpgroups=False)))
     return Kernel([best.loop()])
 
 

@@ -61,7 +61,7 @@ RESIDENT = 2
 """Blocks that a multiprocessor runs at once without tensor cores: one multiplies while another waits."""
 
 MAX_WIDE_BYTES = 4
-"""Bytes of an element of it."""
+"""Bytes of an element, at most, of which a thread has so large a patch."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,14 @@ class Tiling:
         """Estimate the time of the product."""
         if not self.tensor_products:
             return self.cycles_of_outer_products(patch)
-        shared, by_threads = self.blocks_together(patch), self.term_of_threads(patch)
-        by_threads += self.costs.tensor_term_cycles
-        term = self.term_of_warpgroups(patch) if self.by_warpgroups(patch) else by_threads
-        waves = -(-self.blocks(patch) // (shared * self.costs.multiprocessors))
-        together = shared * self.costs.sharing if shared > 1 else 1
-        return waves * (self.terms * together * term + prod(self.sides(patch)) / self.costs.ended_elements)
+        shared, costs = self.blocks_together(patch), self.costs
+        if self.by_warpgroups(patch):
+            term = self.term_of_warpgroups(patch)
+        else:
+            term = self.term_of_threads(patch) + costs.tensor_term_cycles
+        waves = -(-self.blocks(patch) // (shared * costs.multiprocessors))
+        together = shared * costs.sharing if shared > 1 else 1
+        return waves * (self.terms * together * term + prod(self.sides(patch)) / costs.ended_elements)
 
     def cycles_of_outer_products(self, patch: Patch) -> float:
         """Estimate the time of the product without tensor cores."""

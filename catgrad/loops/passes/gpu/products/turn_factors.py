@@ -9,7 +9,6 @@ tile of the result. A factor of few elements, as a weight that many rows are mul
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from catgrad.loops.ir.index import nested_axes
 from catgrad.loops.ir.nest import Kernel, Replaced, rewritten, size_hint
@@ -27,8 +26,7 @@ def turn_factors(lowered: Lowered, machine: Machine) -> Lowered:
 
 
 def _turned(step: Step, machine: Machine) -> list[Step]:
-    found = product_nest(step.body[0]) if isinstance(step, Kernel) and len(step.body) == 1 else None
-    if found is None or not isinstance(step, Kernel):
+    if not isinstance(step, Kernel) or len(step.body) != 1 or (found := product_nest(step.body[0])) is None:
         return [step]
     tiling = Tiling.of(found, machine)
     arrays = [_array(factor, found) for factor in (found.left, found.right)] if any(tiling.turned) else []
@@ -38,7 +36,7 @@ def _turned(step: Step, machine: Machine) -> list[Step]:
     for side, buffer in enumerate(arrays):
         if buffer and tiling.turned[side] and buffer not in copies:
             rest = tiling.without_turning(side)
-            cycles = rest.fastest + tiling.cycles_of_copying(prod(map(size_hint, buffer.type.shape)))
+            cycles = rest.fastest + tiling.cycles_of_copying(size_hint(buffer.size))
             if cycles < machine.gpu.costs.split_gain * tiling.fastest:
                 copies[buffer], tiling = _by_terms(buffer, found), rest
     kernel = Kernel(rewritten(step.body, Replaced(copies))) if copies else step
@@ -52,9 +50,7 @@ def _array(factor: Scalar, found: MatrixProduct) -> Buffer | None:
         return None
     buffer, own = load.buffer, load.variables
     sizes = [v.extent for v in own] + [*buffer.type.shape]
-    if not all(isinstance(size, int) for size in sizes) or count([*own]) != prod(
-        map(size_hint, buffer.type.shape)
-    ):
+    if not all(isinstance(size, int) for size in sizes) or count([*own]) != size_hint(buffer.size):
         return None
     places = [v for v in (*found.rows, *found.columns) if v in own]
     axes = [nested_axes(buffer.flat(load.indices), group) for group in (places, found.sums)]
