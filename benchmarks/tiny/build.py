@@ -69,8 +69,8 @@ def write(folder: Path, task: Task, bound: float) -> int:
 
 
 def sized(arrays: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return arrays of a manifest with their numbers of elements."""
-    return [{"member": array["member"], "size": prod(array["shape"])} for array in arrays]
+    """Add their numbers of elements to arrays of a manifest."""
+    return [{**array, "size": prod(array["shape"])} for array in arrays]
 
 
 def rendered(template: str, **variables: Any) -> str:

@@ -45,7 +45,7 @@ def _(model: Terms, kinds: Sequence[Kind] = ()) -> Terms:
 
 @terms_of.register
 def _(model: Task, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
-    tables = {Role.STATE: model.state, Role.BUFFER: model.buffers, Role.PARAMETER: model.parameters}
+    tables = {Role.STATE: model.state, Role.BUFFER: model.buffers, Role.PARAMETER: model.stored}
     entries = {str(k): TermEntry(k, *model.entry(k)) for k in map(Kind, kinds) if k in model.kinds}
     optimiser = model.optimiser.name, model.optimiser.settings
     return Terms(model.name, entries, tables, optimiser, model.notes)

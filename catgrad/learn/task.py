@@ -135,6 +135,11 @@ class Task(Tabular):
         own = self._evaluated
         return united([map(slot, numbers), own.numbers if own else (), buffers, own.buffers if own else ()])
 
+    @property
+    def stored(self) -> tuple[Slot, ...]:
+        """P as programs and files have it."""
+        return self.parameters
+
     @cached_property
     def without_gradient(self) -> tuple[Slot, ...]:
         """The parameters from which no path of derivatives leads to the loss; their gradient is always 0."""

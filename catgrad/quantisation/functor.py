@@ -260,7 +260,10 @@ class Quantiser:
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
         if isinstance(value, Trained):
-            return ops.broadcast_to(value.var, shape)
+            number = value.var
+            if value.scales is not None:
+                number = number * self.spread(value.scales, number.shape, f"{value.name}.scale")
+            return ops.broadcast_to(number, shape)
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
         eight = self.eight(wire)
@@ -294,8 +297,11 @@ class Quantiser:
             if isinstance(value, Known):
                 self._weights[key] = Weights(self.stored(value.name or "weight", levels), scales, levels)
             else:
-                scales = WEIGHT_GROWTH * scales
-                nearest = self.nearest(self.real(wire), scales, value.name, MOST)
+                own = _equal_along(value.scales, axes)
+                scales = WEIGHT_GROWTH * scales if own is None else own
+                nearest = (
+                    self.nearest(self.real(wire), scales, value.name, MOST) if own is None else value.var
+                )
                 self._weights[key] = Weights(Label(".levels")(ops.cast(nearest, Dtype.int8)), scales)
         return self._weights[key]
 
@@ -326,6 +332,16 @@ def _number(value: Value) -> Array:
     """Return the one element of known numbers."""
     assert isinstance(value, Known)
     return value.array.reshape(1)
+
+
+def _equal_along(scales: Array | None, axes: Sequence[int]) -> Array | None:
+    """Return scales with size 1 along the axes, if they are equal along these."""
+    if scales is None:
+        return None
+    first = scales.astype(np.float64)
+    for axis in axes:
+        first = first.take([0], axis)
+    return first if np.all(scales == first) else None
 
 
 def _equal(divisor: Array | None, other: Array | None) -> bool:

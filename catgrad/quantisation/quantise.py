@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from catgrad.errors import OptionError
 from catgrad.initialisers import Stored
 from catgrad.learn.functions import opened_term
 from catgrad.learn.task import Task
-from catgrad.programs.ports import Kind
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import lower
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.levels import rounding, stored, stored_slot
 from catgrad.quantisation.training import Training
 from catgrad.quantisation.values import Eight, Known, Plain, Value
 from catgrad.terms.build import build
@@ -37,11 +40,34 @@ class Quantised(Task):
 
     input_scales: tuple[Affine | None, ...] = ()
     output_scales: tuple[Affine | None, ...] = ()
+    parameter_scales: Mapping[str, Array] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> tuple[Slot, ...]:
+        """P, of which those with scales are int8."""
+        return tuple(stored_slot(slot, self.parameter_scales.keys()) for slot in self.parameters)
+
+    def entry(self, kind: Kind) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
+        """Return one of the functions of a task, with parameters as they are stored."""
+        return stored(super().entry(kind), self.parameter_scales.keys())
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """All functions if some parameters are kept, else `predict`."""
-        return super().kinds if self.parameters else (Kind.PREDICT,)
+        """All functions if some parameters are kept, without gradients of levels; else `predict`."""
+        if not self.parameters:
+            return (Kind.PREDICT,)
+        return tuple(kind for kind in super().kinds if not (self.parameter_scales and _has_gradients(kind)))
+
+    def require(self, kinds: Iterable[Kind]) -> None:
+        """Raise OptionError unless it has these functions."""
+        kinds = tuple(kinds)
+        if self.parameter_scales and any(map(_has_gradients, kinds)):
+            raise OptionError(
+                "gradients must be of parameters in float32",
+                f"{self.name} has some in int8, {next(iter(self.parameter_scales))} among them",
+                "emit predict and step, or leave out parameters=Dtype.int8",
+            )
+        super().require(kinds)
 
 
 def quantise(
@@ -53,6 +79,7 @@ def quantise(
     train: Sequence[str] = (),
     inputs: Dtype = Dtype.float32,
     outputs: Dtype = Dtype.float32,
+    parameters: Dtype = Dtype.float32,
     observer: Extrema | None = None,
 ) -> Quantised:
     """Map the evaluation of a trained task to int8: x ≈ s · (q - z), with sums in int32.
@@ -64,12 +91,14 @@ def quantise(
 
     Layers whose names begin with one of `train` compute in int8 and train in int8: `data` are then batches
     of inputs and targets, from which `catgrad.quantisation.training` finds the scales of cotangents too.
+    With `parameters` of int8, their matrices and filters are stored as levels, between which updates are
+    rounded at random (`catgrad.quantisation.levels`).
 
     Raises: OptionError if a name in `keep` is that of no parameter, a dtype is neither, or an array or all
             data are missing; as `evaluate` for data that do not fit
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
     """
-    _check(task, keep, train, inputs, outputs)
+    _check(task, keep, train, inputs, outputs, parameters)
     opened = opened_term(task.model if task.inference is None else task.inference)
     slots = (*opened.numbers, *opened.buffers, *opened.parameters)
     term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
@@ -78,9 +107,10 @@ def quantise(
     kept = _kept(opened.parameters, keep or train, bool(train))
     observing = observer or Extrema()
     if train:
-        training = Training(task, code, slots, named, kept)
+        training = Training(task, code, slots, named, kept, parameters is Dtype.int8)
         model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
-        return _quantised(task, model, given, [None] * len(task.outputs))
+        of_parameters = {name: scale for name, (_, scale) in training.levels.items()}
+        return _quantised(task, model, given, [None] * len(task.outputs), of_parameters)
     extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
     given = [
         affine_of(*extrema[wire]) if _is_narrow(function.types[wire], inputs) else None
@@ -100,13 +130,23 @@ def quantise(
     return _quantised(task, build(evaluated, types), given, scales)
 
 
-def _check(task: Task, keep: Sequence[str], train: Sequence[str], inputs: Dtype, outputs: Dtype) -> None:
+def _check(
+    task: Task, keep: Sequence[str], train: Sequence[str], inputs: Dtype, outputs: Dtype, parameters: Dtype
+) -> None:
     """Raise OptionError unless the options fit one another and the task."""
-    for dtype in (inputs, outputs):
+    for dtype in (inputs, outputs, parameters):
         if dtype not in (Dtype.float32, Dtype.int8):
             raise OptionError(
-                "inputs and outputs must be Dtype.float32 or Dtype.int8", f"one is {dtype}", "choose one"
+                "inputs, outputs and parameters must be Dtype.float32 or Dtype.int8",
+                f"one is {dtype}",
+                "choose one",
             )
+    if parameters is Dtype.int8 and not train:
+        raise OptionError(
+            "parameters in int8 must be parameters that train in int8",
+            "train names none",
+            "name layers in train, or leave out parameters",
+        )
     if keep and train:
         raise OptionError(
             "layers must train in float32 or in int8, not both",
@@ -126,13 +166,24 @@ def _check(task: Task, keep: Sequence[str], train: Sequence[str], inputs: Dtype,
 
 
 def _quantised(
-    task: Task, model: Term, first: Sequence[Affine | None], scales: Sequence[Affine | None]
+    task: Task,
+    model: Term,
+    first: Sequence[Affine | None],
+    scales: Sequence[Affine | None],
+    of_parameters: Mapping[str, Array] | None = None,
 ) -> Quantised:
+    of_parameters = of_parameters or {}
+    optimiser = rounding(task.optimiser, of_parameters) if of_parameters else task.optimiser
     return Quantised(
-        model, task.optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
+        model, optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
         notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales)),
-        input_scales=tuple(first), output_scales=tuple(scales),
+        input_scales=tuple(first), output_scales=tuple(scales), parameter_scales=of_parameters,
     )  # fmt: skip
+
+
+def _has_gradients(kind: Kind) -> bool:
+    """Tell whether a function takes or returns the gradients of parameters."""
+    return any(Role.GRADIENT in roles for roles in SIGNATURES[kind])
 
 
 def _is_narrow(type: NdArrayType, dtype: Dtype) -> bool:

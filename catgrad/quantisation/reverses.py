@@ -153,12 +153,11 @@ def learned(q: Quantiser, op: Op, x: int) -> Trained | None:
     value, type = q.values[x], q.function.types[x]
     assert isinstance(value, Trained)
     if isinstance(op, Broadcast):
-        array = np.expand_dims(value.array, op.axes)
-        return Trained(ops.reshape(value.var, *array.shape), array, value.name)
+        shape = np.expand_dims(value.array, op.axes).shape
+        return value.moved(lambda x: ops.reshape(x, *shape), lambda x: x.reshape(shape))
     if value.array.shape != type.shape:
         return None
-    [moved], array = op.apply(value.var), op.compute(value.array)
-    return Trained(moved, array, value.name)
+    return value.moved(op, op.compute)
 
 
 def _accumulator(count: Any) -> tuple[Dtype, float]:

@@ -31,7 +31,8 @@ from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.backward import Backward, Magnitudes
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code, reverse_code
-from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.functor import WEIGHT_GROWTH, Quantiser
+from catgrad.quantisation.levels import levels_of
 from catgrad.quantisation.values import Eight, Known, Plain, Trained, Value
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
@@ -46,9 +47,12 @@ class Training:
     """The model whose evaluation and reverse derivative compute in int8, by the arrays and data of a task."""
 
     def __init__(
-        self, task: Task, code: Code, slots: Sequence[Slot], named: Mapping[str, Array], trained: Set[str]
-    ) -> None:
+        self, task: Task, code: Code, slots: Sequence[Slot], named: Mapping[str, Array], trained: Set[str],
+        is_stored: bool,
+    ) -> None:  # fmt: skip
         self.task, self.slots, self.named, self.trained = task, slots, named, trained
+        weights = [slot for slot in slots if is_stored and slot.name in trained and slot.type.rank > 1]
+        self.levels = {slot.name: levels_of(slot, named[slot.name], WEIGHT_GROWTH) for slot in weights}
         self.forward = code
         self.code = reverse_code(code, [k for k, slot in enumerate(slots) if slot.name in trained])
         outputs = len(code.function.results)
@@ -125,8 +129,11 @@ class Training:
         array = self.named[slot.name]
         if slot.name not in self.trained:
             return Known(array, slot.name)
-        parameter = Parameter(slot.name, slot.type, Stored(array), slot.outputs_first)
-        return Trained(parameter(), array, slot.name)
+        levels, scales = self.levels.get(slot.name, (array, None))
+        initial = Stored(levels.astype(np.float32))
+        parameter = Parameter(slot.name, slot.type, initial, slot.outputs_first)
+        scales = None if scales is None else np.broadcast_to(scales, array.shape)
+        return Trained(parameter(), array, slot.name, scales)
 
 
 def _normalised(cotangents: Sequence[Any]) -> tuple[Any, list[Value]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -28,11 +29,20 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A parameter that trains: its variable, and its numbers before, with size 1 as those of `Known`."""
+    """A parameter that trains: its variable, and its numbers before, with size 1 as those of `Known`.
+
+    If it has scales, of the same shape, the variable has levels.
+    """
 
     var: Any
     array: Array
     name: str
+    scales: Array | None = None
+
+    def moved(self, var: Callable[[Any], Any], array: Callable[[Array], Array]) -> Trained:
+        """Move its elements, by functions of variables and of arrays."""
+        scales = None if self.scales is None else array(self.scales)
+        return Trained(var(self.var), array(self.array), self.name, scales)
 
 
 @dataclass(frozen=True, eq=False)

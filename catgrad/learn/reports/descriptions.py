@@ -26,7 +26,7 @@ def described(task: Task) -> Table:
         *(
             (name, arrays(slot.type for slot in slots))
             for name, slots in (
-                ("parameters", task.parameters),
+                ("parameters", task.stored),
                 ("buffers", task.buffers),
                 ("state", task.state),
             )
