@@ -23,6 +23,7 @@ from catgrad.ops.diagonal import *
 from catgrad.ops.entropy import *
 from catgrad.ops.error_function import *
 from catgrad.ops.extrema import *
+from catgrad.ops.fake_quantisation import *
 from catgrad.ops.gamma import *
 from catgrad.ops.gather import *
 from catgrad.ops.hyperbolic import *

@@ -17,15 +17,14 @@ from catgrad.errors import DtypeError, OptionError
 from catgrad.ops.arithmetic import maximum, minimum, round
 from catgrad.ops.bounds import clamp
 from catgrad.ops.cast import cast
-from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import normalised
 from catgrad.terms.op import floating
-from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
-__all__ = ["dequantise", "fake_quantise", "quantise", "requantise"]
+__all__ = ["dequantise", "quantise", "requantise"]
 
 LEAST, MOST = -128, 127
 """The limits of int8."""
@@ -40,7 +39,7 @@ def quantise(x: Var, scale: Any, zero: Any = 0, axis: int | None = None) -> Var:
     Gradient: none, as integers of 8 bits have none
     Source:   Jacob et al. 2018 (arXiv:1712.05877), equation 1
     """
-    return cast(_clamped(_levels(x, scale, zero, axis), LEAST, MOST), Dtype.int8)
+    return cast(clamped(nearest_levels(x, scale, zero, axis), LEAST, MOST), Dtype.int8)
 
 
 def dequantise(
@@ -53,7 +52,7 @@ def dequantise(
     Gradient: none in q; ds = Σ dy · (q - z)
     Source:   Jacob et al. 2018 (arXiv:1712.05877), equation 1
     """
-    return (cast(q, dtype) - _along(q, zero, axis, dtype)) * _along(q, scale, axis, dtype)
+    return (cast(q, dtype) - along(q, zero, axis, dtype)) * along(q, scale, axis, dtype)
 
 
 def requantise(
@@ -79,28 +78,8 @@ def requantise(
         raise DtypeError("sums must be int32 or int64", f"they are {total.type}", "cast the factors to int32")
     if not 1 <= shift <= 62:
         raise OptionError("the shift must lie between 1 and 62", f"it is {shift}", "choose other scales")
-    scaled = cast(total, Dtype.int64) * _along(total, multiplier, axis, Dtype.int64)
+    scaled = cast(total, Dtype.int64) * along(total, multiplier, axis, Dtype.int64)
     return cast(narrowed(scaled + (1 << (shift - 1)), shift, low - zero, high - zero) + zero, Dtype.int8)
-
-
-def fake_quantise(
-    x: Var, scale: Any, zero: Any = 0, axis: int | None = None, low: int = LEAST, high: int = MOST
-) -> Var:
-    """Round as quantisation does: y = s · (clamp(round(x · (1 / s)) + z, low, high) - z).
-
-    Type:     (T[S], T[] or T[n], i32[] or i32[n]) -> T[S] for floating T, for n elements along `axis`
-    Domain:   s > 0 and low ≤ z ≤ high
-    Raises:   DtypeError unless x is floating; OptionError for arrays without an axis, or unless low ≤ high
-    Gradient: dx = dy where the rounded number is within the bounds, else 0 (straight-through)
-    Source:   Jacob et al. 2018 (arXiv:1712.05877), section 3; Bengio et al. 2013 (arXiv:1308.3432)
-    """
-    if low > high:
-        raise OptionError("there must be bounds with low ≤ high", f"they are {low}, {high}", "exchange them")
-    levels = _levels(x, scale, zero, axis)
-    within, offset = _clamped(levels, low, high), _along(x, zero, axis, x.dtype)
-    rounded = (within - offset) * _along(x, scale, axis, x.dtype)
-    passed = select(levels == within, x, zeros_like(x))
-    return stop_gradient(rounded) + (passed - stop_gradient(passed))
 
 
 def narrowed(scaled: Var, shift: int, low: int, high: int, bits: int = 64) -> Var:
@@ -115,11 +94,11 @@ def narrowed(scaled: Var, shift: int, low: int, high: int, bits: int = 64) -> Va
     return cast(minimum(maximum(shifted, least), most), Dtype.int32)
 
 
-def _levels(x: Var, scale: Any, zero: Any, axis: int | None) -> Var:
+def nearest_levels(x: Var, scale: Any, zero: Any, axis: int | None) -> Var:
     """Return the numbers of levels, as floats that are not yet clamped."""
     floating(x.type)
     inverse = 1 / scale if hasattr(scale, "type") else _inverse(scale, x.dtype)
-    return stop_gradient(round(x * _along(x, inverse, axis, x.dtype)) + _along(x, zero, axis, x.dtype))
+    return stop_gradient(round(x * along(x, inverse, axis, x.dtype)) + along(x, zero, axis, x.dtype))
 
 
 def _inverse(scale: float, dtype: Dtype) -> float:
@@ -128,11 +107,11 @@ def _inverse(scale: float, dtype: Dtype) -> float:
     return float(np.divide(kind(1), kind(scale)))
 
 
-def _clamped(levels: Var, low: int, high: int) -> Var:
+def clamped(levels: Var, low: int, high: int) -> Var:
     return clamp(levels, float(low), float(high))
 
 
-def _along(x: Var, value: Any, axis: int | None, dtype: Dtype) -> Var:
+def along(x: Var, value: Any, axis: int | None, dtype: Dtype) -> Var:
     """Return a number, or one for each index of an axis, in the shape of x."""
     if not hasattr(value, "type"):
         return Constant(NdArrayType(x.shape, dtype), value)()

@@ -184,7 +184,7 @@ class StopGradient(Op):
     """The identity, with gradient 0: y = x.
 
     Type:     (T) -> T
-    Gradient: 0 by definition; this is the only operation whose reverse is not the derivative of `ref`
+    Gradient: 0 by definition; as that of `FakeQuantise`, the reverse is not the derivative of `ref`
     """
 
     saves = NOTHING

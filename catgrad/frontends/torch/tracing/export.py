@@ -85,12 +85,12 @@ class Export:
         _declare_shapes()
         with ONE_AT_A_TIME, _mode(self.module, self.train), restored(self.module), quiet():
             try:
-                with traceable(), refused(self.module), reads_of_mode(self.module) as reads:
+                with traceable(self.module), refused(self.module), reads_of_mode(self.module) as reads:
                     program = self._traced()
                 self._reads_mode = bool(reads)
             except Exception as error:
                 raise refusal(error, self.module, self.axes.inputs) from error
-            with traceable():
+            with traceable(self.module):
                 check_repeatable(self.module, self.axes.inputs)
             return program
 

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from catgrad.frontends.torch.tracing import packed, transforms
+from catgrad.frontends.torch.tracing import observers, packed, transforms
 
 MODES = ("sum", "mean", "max")
 
 
 @contextlib.contextmanager
-def traceable() -> Iterator[None]:
-    """Replace functions that read values of arrays in Python, for the time of a trace."""
+def traceable(module: Any) -> Iterator[None]:
+    """Replace functions that read values of arrays in Python, for the time of a trace of a module."""
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     replacements = [
         (torch.distributions.Distribution, "_validate_args", False),
@@ -26,6 +26,7 @@ def traceable() -> Iterator[None]:
         (torch, "einsum", _in_order(torch.einsum)),
         (torch, "bincount", _of_known_length(torch.bincount)),
         (torch.Tensor, "bincount", _of_known_length(torch.Tensor.bincount)),
+        *observers.replacements(module),
         *packed.replacements(),
         *transforms.replacements(),
     ]
