@@ -70,7 +70,9 @@ def calibrate(
 ) -> Mapping[int, Any]:
     """Return what observers find of each floating-point value, where `arrays` are the tables of the function.
 
-    Raises: OptionError if there are no batches; ShapeError, DtypeError if one does not fit the model
+    Without batches, they find nothing.
+
+    Raises: ShapeError, DtypeError if a batch does not fit the model
     """
     tables, found = list(arrays), dict[int, Any]()
 
@@ -83,8 +85,14 @@ def calibrate(
     for batch in batches:
         inputs = batch if isinstance(batch, (tuple, list)) else (batch,)
         evaluate(function, *tables, *map(as_numpy, inputs), observe=observe)
-    if not found:
-        raise OptionError(
-            "there must be batches of inputs to calibrate with", "there are none", "pass some of the data"
-        )
     return found
+
+
+def no_data(layer: str) -> OptionError:
+    """Return the error that a value has no extrema, by the name of the layer that computes it."""
+    what = f"the result of {layer.removesuffix('.out')}" if layer else "some array"
+    return OptionError(
+        "there must be batches of inputs to calibrate with",
+        f"there are none, and {what} has no learned scale",
+        "pass some of the data",
+    )

@@ -25,10 +25,12 @@ from catgrad.ops.reduce import Broadcast
 from catgrad.programs.program import Apply
 from catgrad.quantisation.affine import LEVELS, MAX_SUM_BITS, Affine, affine_of, fixed_point, symmetric
 from catgrad.quantisation.backward import Backward
+from catgrad.quantisation.calibrate import no_data
 from catgrad.quantisation.code import Code
+from catgrad.quantisation.grids import Grid, levels_on
 from catgrad.quantisation.known import computed
 from catgrad.quantisation.rules import RULES, moved
-from catgrad.quantisation.totals import fenced, new_axes
+from catgrad.quantisation.totals import clamped, fenced, new_axes
 from catgrad.quantisation.values import (
     Eight,
     Known,
@@ -59,10 +61,12 @@ class Quantiser:
         extrema: Mapping[int, tuple[float, float]],
         taken: Sequence[str],
         backward: Backward | None = None,
+        grids: Mapping[int, Grid] | None = None,
     ) -> None:
         self.code, self.function, self.extrema = code, code.function, extrema
-        self.backward = backward or Backward()
+        self.backward, self.grids = backward or Backward(), grids or {}
         self.values: dict[int, Value] = {}
+        self.result = -1  # what is being computed
         self.names = Counter(taken)
         self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
         self._rounded: dict[Any, Eight] = {}
@@ -87,6 +91,7 @@ class Quantiser:
 
     def _images(self, apply: Apply) -> Sequence[Value]:
         op, wires, outputs = apply
+        self.result = outputs[0] if outputs else -1
         inputs = [self.values[wire] for wire in wires]
         if isinstance(op, Barrier):
             return inputs
@@ -155,7 +160,7 @@ class Quantiser:
         made = self.folded(wire)
         if made.divisor is None:
             return made
-        return self._once(wire, lambda: self._requantised(self.sums(wire), wire, self._affine(wire)))
+        return self._once(wire, lambda: self._requantised(self.sums(wire), wire, self.affine(wire)))
 
     def folded(self, wire: int) -> Eight:
         """Return a value as an int8 array of the scales that its first reader wants, computed once."""
@@ -168,7 +173,7 @@ class Quantiser:
         if isinstance(value, Eight) and _equal(value.divisor, divisor):
             return value
         key = wire if divisor is None else (wire, divisor.tobytes())
-        return self._once(key, lambda: self.rounded(wire, self._affine(wire, divisor), divisor))
+        return self._once(key, lambda: self.rounded(wire, self.affine(wire, divisor), divisor))
 
     def padded(self, wire: int, padding: Sequence[int], is_kept: bool = False) -> Any:
         """Return an image with its zero point on both sides of each spatial axis, which is computed once.
@@ -190,11 +195,42 @@ class Quantiser:
             self._rounded[key] = replace(made, q=Label(self.code.labels.get(wire, ".levels"))(made.q))
         return self._rounded[key]
 
-    def _affine(self, wire: int, divisor: Array | None = None) -> Affine:
-        """Return the map of a value, which is symmetric for a cotangent."""
+    def affine(self, wire: int, divisor: Array | None = None) -> Affine:
+        """Return the map of a value: a learned one, or that of its extrema; symmetric for a cotangent."""
         if wire in self.backward.wires:
             return self.backward.affine(wire, divisor)
-        return affine_of(*self.extrema[wire])
+        if wire in self.grids:
+            return self.grids[wire].affine
+        value = self.values.get(wire)
+        if isinstance(value, Map) and self._is_on_learned_grid(value):
+            return value.source.affine
+        return affine_of(*self.interval(wire))
+
+    def interval(self, wire: int) -> tuple[float, float]:
+        """Return the extrema of a value. Raises: OptionError if there are none."""
+        if wire not in self.extrema:
+            raise no_data(self.code.labels.get(wire, ""))
+        return self.extrema[wire]
+
+    def _is_on_learned_grid(self, value: Map) -> bool:
+        """Tell whether a function maps levels of a learned grid to such, as that of ReLU does."""
+        affine = value.source.affine
+        if all(affine != grid.affine for grid in self.grids.values()):
+            return False
+        nearest = affine.dequantise(affine.quantise(value.values))
+        return bool(np.array_equal(nearest.astype(np.float32), value.values))
+
+    def on_grid(self, wire: int, grid: Grid) -> Eight:
+        """Return a value as levels of a learned grid, by one rounding."""
+        value = self.values[wire]
+        if isinstance(value, Sums):
+            made = self._requantised(value.clamped(*grid.ends), wire, grid.affine)
+        elif isinstance(value, Map):
+            made = Eight(self._looked_up(value, grid.quantise(value.values)), grid.affine)
+        else:
+            made = self.rounded(wire, grid.affine)
+            made = replace(made, q=clamped(made.q, grid.low, grid.high))
+        return replace(made, q=Label(self.code.labels.get(wire, ".levels"))(made.q))
 
     def rounded(self, wire: int, affine: Affine, divisor: Array | None = None) -> Eight:
         """Return a value as an int8 array of this scale and zero point."""
@@ -205,7 +241,7 @@ class Quantiser:
         if isinstance(value, Sums) and (divisor is None or not value.is_clamped):
             return self._requantised(value, wire, affine, divisor)
         if divisor is not None:
-            even = self.rounded(wire, self._affine(wire))
+            even = self.rounded(wire, self.affine(wire))
             return self._requantised(self._summed(even), wire, affine, divisor)
         if isinstance(value, Map):
             return Eight(self._looked_up(value, affine.quantise(value.values)), affine)
@@ -293,7 +329,9 @@ class Quantiser:
             return None
         key = (wire, tuple(axes))
         if key not in self._weights:
-            levels, scales = symmetric(np.broadcast_to(value.array, numbers(type.shape)), axes)
+            array, grid = np.broadcast_to(value.array, numbers(type.shape)), getattr(value, "grid", None)
+            learned = None if grid is None else levels_on(grid, array, axes)
+            levels, scales = symmetric(array, axes) if learned is None else learned
             if isinstance(value, Known):
                 self._weights[key] = Weights(self.stored(value.name or "weight", levels), scales, levels)
             else:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from catgrad.dims import numbers
+from catgrad.ops.fake_quantisation import FakeQuantise
 from catgrad.ops.reduce import Broadcast
 from catgrad.quantisation.values import Known, Value
 from catgrad.terms.block import blocks
@@ -26,7 +27,9 @@ def computed(
     if isinstance(op, Constant):
         return [Known(np.full((1,) * op.array_type.rank, op.value, op.array_type.dtype.numpy))]
     if isinstance(op, Broadcast):
-        return [Known(np.expand_dims(known[0].array, op.axes), name)]
+        grid = known[0].grid
+        spread = None if grid is None else np.expand_dims(grid, op.axes)
+        return [Known(np.expand_dims(known[0].array, op.axes), name, spread)]
     arrays: list[Array] = [value.array for value in known]
     if not op.elementwise:
         if any(not isinstance(size, int) for type in (*types, *outputs) for size in type.shape):
@@ -37,4 +40,18 @@ def computed(
     with np.errstate(all="ignore"):
         results = op.compute(*arrays)
     several = results if isinstance(results, tuple) else (results,)
-    return [Known(np.asarray(y, t.dtype.numpy), name) for y, t in zip(several, outputs, strict=True)]
+    grids = _grids(op, arrays, known[0].grid if known else None) or [None] * len(several)
+    return [
+        Known(np.asarray(y, t.dtype.numpy), name, grid)
+        for y, t, grid in zip(several, outputs, grids, strict=True)
+    ]
+
+
+def _grids(op: Op, arrays: Sequence[Array], grid: Array | None) -> Sequence[Array | None] | None:
+    """Return the scales of the results if the operation rounds to a grid, or moves numbers on one."""
+    if isinstance(op, FakeQuantise):
+        return [op.spread(arrays[1], arrays[0].ndim)]
+    if grid is not None and op.rearranges:
+        moved = op.compute(np.broadcast_to(grid, arrays[0].shape))
+        return moved if isinstance(moved, tuple) else [moved]
+    return None

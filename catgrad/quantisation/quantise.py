@@ -14,10 +14,11 @@ from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import lower
 from catgrad.programs.signatures import SIGNATURES
-from catgrad.quantisation.affine import Affine, affine_of
+from catgrad.quantisation.affine import Affine
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.grids import learned_grids
 from catgrad.quantisation.levels import rounding, stored, stored_slot
 from catgrad.quantisation.training import Training
 from catgrad.quantisation.values import Eight, Known, Plain, Value
@@ -73,7 +74,7 @@ class Quantised(Task):
 def quantise(
     task: Task,
     arrays: Any,
-    data: Iterable[Any],
+    data: Iterable[Any] = (),
     *,
     keep: Sequence[str] = (),
     train: Sequence[str] = (),
@@ -88,6 +89,9 @@ def quantise(
     which the `observer` finds the extrema of each array. Layers whose names begin with one of `keep` remain
     in float32 and train, and so does all that follows them, without parameters. Floating-point inputs and
     outputs are float32, or int8 of the scales that the result has.
+
+    Where the model rounds an array by `ops.fake_quantise`, that scale and zero point are those of its int8
+    array; `data` are needed for other arrays alone.
 
     Layers whose names begin with one of `train` compute in int8 and train in int8: `data` are then batches
     of inputs and targets, from which `catgrad.quantisation.training` finds the scales of cotangents too.
@@ -112,19 +116,29 @@ def quantise(
         of_parameters = {name: scale for name, (_, scale) in training.levels.items()}
         return _quantised(task, model, given, [None] * len(task.outputs), of_parameters)
     extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
+    known = {
+        wire: Known(named[slot.name], slot.name)
+        for wire, slot in zip(function.arguments, slots, strict=False)
+        if slot.name not in kept
+    }
+    grids = learned_grids(code, known)
+
+    def quantiser() -> Quantiser:
+        return Quantiser(code, extrema, [s.name for s in slots if s.name in kept], grids=grids)
+
     given = [
-        affine_of(*extrema[wire]) if _is_narrow(function.types[wire], inputs) else None
+        quantiser().affine(wire) if _is_narrow(function.types[wire], inputs) else None
         for wire in function.arguments[len(slots) :]
     ]
     scales: list[Affine | None] = []
 
     def evaluated(*x: Any) -> list[Any]:
-        quantiser = Quantiser(code, extrema, [s.name for s in slots if s.name in kept])
+        q = quantiser()
         values = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, given, strict=True)]
-        results = quantiser.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *values])
-        eights = [quantiser.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
+        results = q.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *values])
+        eights = [q.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
         scales[:] = [None if eight is None else eight.affine for eight in eights]
-        return [quantiser.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
+        return [q.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
 
     types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, given, strict=True)]
     return _quantised(task, build(evaluated, types), given, scales)

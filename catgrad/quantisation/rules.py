@@ -21,6 +21,7 @@ from catgrad.ops.compare import Select
 from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.extrema import ArgMax, ArgMin, Extremum, Max, Min
+from catgrad.ops.fake_quantisation import FakeQuantise
 from catgrad.ops.gather import Gather
 from catgrad.ops.pool import AvgPool, MaxPool
 from catgrad.ops.quantised import LEAST
@@ -248,17 +249,32 @@ def gather(q: Quantiser, op: Gather, x: int, index: int) -> Image:
 
 
 def concat(q: Quantiser, op: Concat, *x: int) -> Image:
-    """Join arrays, each rounded to one scale."""
+    """Join arrays, each rounded to one scale, which may be that of all of them."""
     if not (any(map(q.is_integral, x)) and all(map(q.can_round, x))):
         return None
-    lows, highs = zip(*(q.extrema[wire] for wire in x), strict=True)
-    affine = affine_of(min(lows), max(highs))
+    values = [q.values[wire] for wire in x]
+    common = {value.affine if isinstance(value, Eight) else None for value in values}
+    if (grid := q.grids.get(q.result)) is not None:
+        affine = grid.affine
+    elif (one := common.pop()) is not None and not common:
+        affine = one
+    else:
+        lows, highs = zip(*map(q.interval, x), strict=True)
+        affine = affine_of(min(lows), max(highs))
     return Eight(op(*(q.rounded(wire, affine).q for wire in x)), affine)
+
+
+def fake_quantise(q: Quantiser, op: FakeQuantise, x: int, *numbers: int) -> Image:
+    """Round to the levels of the grid that was learned."""
+    grid, value = q.grids.get(q.result), q.values[x]
+    is_masked = isinstance(value, Sums) and value.mask is not None
+    return None if grid is None or is_masked else q.on_grid(x, grid)
 
 
 RULES: dict[type[Op], Rule] = {
     Add: add, ArgMax: place, ArgMin: place, AvgPool: avg_pool, Clamp: clamp, Concat: concat,
     Contract: contract, Conv: conv, ConvTranspose: conv_transpose, ConvWeight: conv_weight, Divide: divide,
+    FakeQuantise: fake_quantise,
     Fold: fold, Gather: gather, Max: extremum, MaxPool: max_pool, Mean: mean, Min: extremum,
     Multiply: multiply, Negate: negate, Pad: pad, Relu: relu, Select: select, Split: moved, Subtract: add,
     Sum: mean, Window: moved,

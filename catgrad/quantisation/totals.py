@@ -84,6 +84,15 @@ def centred(x: Eight, dtype: Dtype = Dtype.int32) -> Any:
     return wide - x.affine.zero if x.affine.zero else wide
 
 
+def clamped(q: Any, low: int, high: int) -> Any:
+    """Clamp an int8 array to levels within those of int8."""
+    if (low, high) == (LEAST, MOST):
+        return q
+    wide = ops.cast(q, Dtype.int32)
+    least, most = (Constant(wide.type, bound)() for bound in (low, high))
+    return ops.cast(ops.minimum(ops.maximum(wide, least), most), Dtype.int8)
+
+
 def fenced(x: Any, margins: Sequence[tuple[Any, Any]], level: int) -> Any:
     """Pad with a level."""
     for axis, pair in enumerate(margins):

@@ -29,7 +29,7 @@ from catgrad.ops.quantised import MOST
 from catgrad.programs.program import evaluate
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.backward import Backward, Magnitudes
-from catgrad.quantisation.calibrate import Extrema, calibrate
+from catgrad.quantisation.calibrate import Extrema, calibrate, no_data
 from catgrad.quantisation.code import Code, reverse_code
 from catgrad.quantisation.functor import WEIGHT_GROWTH, Quantiser
 from catgrad.quantisation.levels import levels_of
@@ -76,6 +76,8 @@ class Training:
             self.code.function, tables, self._with_cotangents(tables, data),
             lambda wire: magnitudes if self.code.root(wire) in wires else observer,
         )  # fmt: skip
+        if not found:
+            raise no_data("")
         self.backward = Backward(
             wires, {w: found[w] for w in wires & found.keys()}, self.backward.gradients, self.backward.masks
         )

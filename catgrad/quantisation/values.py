@@ -16,10 +16,14 @@ from catgrad.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Numbers, with size 1 along axes where all are equal, and the parameter that they are from."""
+    """Numbers, with size 1 along axes where all are equal, and the parameter that they are from.
+
+    `grid` has the scales of what was rounded to multiples of them.
+    """
 
     array: Array
     name: str = ""
+    grid: Array | None = None
 
     @property
     def is_uniform(self) -> bool:
