@@ -66,6 +66,12 @@ class Code:
 
         return build(run, list(self.function.argument_types))
 
+    def rewrite(self, body: Iterable[Apply], copies: Mapping[int, int]) -> None:
+        """Replace the operations by others; `copies` maps values to those that they are now copies of."""
+        self._root = {copy: copies.get(wire, wire) for copy, wire in self._root.items()} | dict(copies)
+        self.results = [self.root(wire) for wire in self.function.results]
+        self._set(body)
+
     def dependents(self, wires: Iterable[int]) -> set[int]:
         """Return the values that are computed from some of these, and these."""
         found = set(wires)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
+from catgrad.ops.bounds import Clamp
 from catgrad.ops.fake_quantisation import FakeQuantise
 from catgrad.ops.quantised import LEAST, MOST
 from catgrad.programs.program import Apply
@@ -55,6 +56,24 @@ def learned_grids(code: Code, arguments: Mapping[int, Known]) -> dict[int, Grid]
         if readers[0] is not None and len(set(readers)) == 1 and x not in code.results:
             found.setdefault(x, readers[0])
     return found
+
+
+def without_rounding(code: Code, trained: Set[int], inputs: Sequence[int], grids: Mapping[int, Grid]) -> None:
+    """Remove fake quantisation of what trains, and leave its bounds to what depends on inputs.
+
+    Training in int8 rounds both itself, and their straight-through gradients are those of bounds.
+    """
+    dependent, changed = code.dependents(inputs), code.dependents(trained)
+    body, copies = list[Apply](), dict[int, int]()
+    for apply in code.body:
+        x, y = (next(iter(wires), -1) for wires in (apply.inputs, apply.outputs))
+        if not _is_fake(apply) or not (y in dependent or y in changed):
+            body.append(apply)
+        elif y in dependent and y in grids:
+            body.append(Apply(Clamp(*grids[y].ends), (x,), apply.outputs))
+        else:
+            copies[y] = copies.get(x, x)
+    code.rewrite(body, copies)
 
 
 def levels_on(grid: Array, weights: Array, axes: Sequence[int]) -> tuple[Array, Array] | None:

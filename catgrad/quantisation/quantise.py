@@ -18,7 +18,7 @@ from catgrad.quantisation.affine import Affine
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code
 from catgrad.quantisation.functor import Quantiser
-from catgrad.quantisation.grids import learned_grids
+from catgrad.quantisation.grids import learned_grids, without_rounding
 from catgrad.quantisation.levels import rounding, stored, stored_slot
 from catgrad.quantisation.training import Training
 from catgrad.quantisation.values import Eight, Known, Plain, Value
@@ -110,18 +110,20 @@ def quantise(
     function, named = code.function, _named(arrays, slots)
     kept = _kept(opened.parameters, keep or train, bool(train))
     observing = observer or Extrema()
-    if train:
-        training = Training(task, code, slots, named, kept, parameters is Dtype.int8)
-        model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
-        of_parameters = {name: scale for name, (_, scale) in training.levels.items()}
-        return _quantised(task, model, given, [None] * len(task.outputs), of_parameters)
-    extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
     known = {
         wire: Known(named[slot.name], slot.name)
         for wire, slot in zip(function.arguments, slots, strict=False)
         if slot.name not in kept
     }
     grids = learned_grids(code, known)
+    if train:
+        tables, x = function.arguments[: len(slots)], function.arguments[len(slots) :]
+        without_rounding(code, set(tables) - known.keys(), x, grids)
+        training = Training(task, code, slots, named, kept, parameters is Dtype.int8)
+        model, given = training.model(training.calibrated(data, observing), inputs is Dtype.int8)
+        of_parameters = {name: scale for name, (_, scale) in training.levels.items()}
+        return _quantised(task, model, given, [None] * len(task.outputs), of_parameters)
+    extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
 
     def quantiser() -> Quantiser:
         return Quantiser(code, extrema, [s.name for s in slots if s.name in kept], grids=grids)

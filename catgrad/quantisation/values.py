@@ -132,7 +132,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of -127 … 127, with their scales, and the levels where they are known."""
+    """Weights of -127 … 127, or on a learned grid of -128 … 127, with their scales, and levels if known."""
 
     q: Any
     scales: Array
