@@ -55,6 +55,24 @@ def depthwise():
     return model >> classified(model, 4)
 
 
+def rounded():
+    """Round to learned grids: of uint8, of 7 and 4 bits, and weights with a scale for each channel or one."""
+    scales = np.float32([0.02, 0.01, 0.03, 0.025])
+
+    def forward(image):
+        weight = layers.parameter("conv.weight", NdArrayType((4, 2, 3, 3)), Normal(0, 0.5))
+        kernel = ops.fake_quantise(weight, ops.array(scales), 0, 0)
+        x = ops.fake_quantise(image, 0.03, 128, None, 0, 255)
+        y = ops.fake_quantise(ops.relu(ops.conv(x, kernel, padding=1)), 0.025, 0, None, 0, 127)
+        both = ops.fake_quantise(ops.concat([y, x - 0.3], 1), 0.04, 60, None, 0, 255)
+        z = ops.reshape(ops.max_pool(ops.relu(both), 2), BATCH, 54)
+        dense = layers.parameter("dense.weight", NdArrayType((54, 5)), Normal(0, 0.3))
+        scores = z @ ops.fake_quantise(dense, 0.1, 0, None, -8, 7)
+        return ops.fake_quantise(ops.silu(ops.fake_quantise(scores, 0.05, 10)), 0.05, -100)
+
+    return build(forward, [NdArrayType((BATCH, 2, 7, 6))])
+
+
 NETS = {
     "mlp": lambda: digits.mlp().model,
     "cnn": lambda: digits.cnn().model,
@@ -62,6 +80,7 @@ NETS = {
     "depthwise": depthwise,
     "pooled": pooled,
     "pointwise": pointwise,
+    "rounded": rounded,
 }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import compile_module
+from catgrad import Dim, Dtype, NdArrayType, compile_module, emit, losses, sgd
 from catgrad.errors import CatgradError
 from catgrad.frontends.torch import from_torch
 from catgrad.functors import reverse
 from catgrad.learn.functions import opened_term
 from catgrad.programs.program import evaluate
+from catgrad.quantisation import quantise
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -77,3 +78,46 @@ def test_a_zero_point_that_is_no_whole_number_is_refused():
 
     with pytest.raises(CatgradError, match="a zero point must be a whole number"):
         from_torch(Table(), torch.randn(3, 2))
+
+
+def quantised(module, **options):
+    """Return the int8 model, and its buffers by name."""
+    imported = from_torch(module, X[:8], dynamic=("batch",))
+    label = (NdArrayType((Dim("batch"),), Dtype.int64),)
+    task = imported.task(sgd(0.05), losses.cross_entropy, label)
+    small = quantise(task, {**imported.parameters, **imported.buffers}, **options)
+    return small, {slot.name: slot.initial.array for slot in small.buffers}
+
+
+@engines
+def test_the_int8_model_has_the_scales_and_levels_that_training_chose(engine):
+    """A level may differ by one where a number is within rounding errors of a tie."""
+    module = trained(engine, X)
+    small, buffers = quantised(module, inputs=Dtype.int8, outputs=Dtype.int8)
+    for affine, part in zip(
+        (*small.input_scales, *small.output_scales), (module.quant, module.out), strict=True
+    ):
+        rounding = part.activation_post_process
+        moved = 128 if rounding.activation_post_process.quant_max == 255 else 0
+        assert affine == (rounding.scale.item(), rounding.zero_point.item() - moved)
+    for name in ("dense", "out"):
+        part = getattr(module, name)
+        wanted = part.weight_fake_quant(part.weight) / part.weight_fake_quant.scale.reshape(-1, 1)
+        np.testing.assert_array_equal(buffers[f"{name}.weight"], wanted.detach().round())
+    [first], [last] = small.input_scales, small.output_scales
+    compiled = emit(small, "numpy").load()()
+    [found] = compiled.predict(*compiled.init_buffers(), first.quantise(X.numpy()))
+    difference = np.abs(last.quantise(module(X).detach().numpy()).astype(int) - found)
+    assert len(np.unique(found)) > 30
+    assert difference.max() <= 1 and np.mean(difference) < 0.01
+
+
+def test_a_network_with_fake_quantisation_trains_in_8_bits():
+    module, labels = trained("qnnpack", X), np.arange(64) % 10
+    small, buffers = quantised(module, data=[(X.numpy(), labels)], train=["dense", "out"])
+    assert not any(array.dtype == np.float32 for name, array in buffers.items() if "scale" not in name)
+    learner = emit(small, "numpy", functions=("predict", "step")).load()().learner(0)
+    wanted = module(X).detach().numpy()
+    assert np.abs(learner.predict(X.numpy()) - wanted).max() < 0.05 * np.ptp(wanted)
+    values = [float(learner.step(X.numpy(), labels)) for _ in range(30)]
+    assert values[-1] < values[0] - 0.02
