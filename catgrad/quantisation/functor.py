@@ -66,7 +66,7 @@ class Quantiser:
         self.code, self.function, self.extrema = code, code.function, extrema
         self.backward, self.grids = backward or Backward(), grids or {}
         self.values: dict[int, Value] = {}
-        self.result = -1  # what is being computed
+        self.result = -1  # the first output of the current operation
         self.names = Counter(taken)
         self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
         self._rounded: dict[Any, Eight] = {}
