@@ -6,6 +6,7 @@ integer-arithmetic-only inference (arXiv:1712.05877)
 
 from catgrad.quantisation.affine import Affine
 from catgrad.quantisation.calibrate import Extrema
-from catgrad.quantisation.quantise import Quantised, quantise
+from catgrad.quantisation.quantise import quantise
+from catgrad.quantisation.quantised import Quantised
 
 __all__ = ["Affine", "Extrema", "Quantised", "quantise"]

@@ -3,72 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from catgrad.errors import OptionError
-from catgrad.initialisers import Stored
 from catgrad.learn.functions import opened_term
 from catgrad.learn.task import Task
-from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import lower
-from catgrad.programs.signatures import SIGNATURES
 from catgrad.quantisation.affine import Affine
 from catgrad.quantisation.calibrate import Extrema, calibrate
 from catgrad.quantisation.code import Code
-from catgrad.quantisation.functor import Quantiser
+from catgrad.quantisation.evaluation import Evaluation
 from catgrad.quantisation.grids import learned_grids, without_rounding
-from catgrad.quantisation.levels import rounding, stored, stored_slot
+from catgrad.quantisation.levels import rounding
+from catgrad.quantisation.quantised import Quantised
 from catgrad.quantisation.training import Training
-from catgrad.quantisation.values import Eight, Known, Plain, Value
-from catgrad.terms.build import build
+from catgrad.quantisation.values import Known
 from catgrad.terms.dead_code import eliminate_dead_code, selected
-from catgrad.terms.state import Parameter, Slot
+from catgrad.terms.state import Slot
 from catgrad.terms.term import Term
-from catgrad.types import Array, Dtype, NdArrayType, as_numpy
-
-
-@dataclass(frozen=True, repr=False)
-class Quantised(Task):
-    """A task whose model computes in int8; its weights, biases and tables are buffers.
-
-    `input_scales` and `output_scales` have the scale and the zero point of each input and output that is
-    int8, and None for others. What is kept in float32 trains as that of any task.
-
-    If no parameter is kept, it has `predict` alone.
-    """
-
-    input_scales: tuple[Affine | None, ...] = ()
-    output_scales: tuple[Affine | None, ...] = ()
-    parameter_scales: Mapping[str, Array] = field(default_factory=dict)
-
-    @cached_property
-    def stored(self) -> tuple[Slot, ...]:
-        """P, of which those with scales are int8."""
-        return tuple(stored_slot(slot, self.parameter_scales.keys()) for slot in self.parameters)
-
-    def entry(self, kind: Kind) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
-        """Return one of the functions of a task, with parameters as they are stored."""
-        return stored(super().entry(kind), self.parameter_scales.keys())
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """All functions if some parameters are kept, without gradients of levels; else `predict`."""
-        if not self.parameters:
-            return (Kind.PREDICT,)
-        return tuple(kind for kind in super().kinds if not (self.parameter_scales and _has_gradients(kind)))
-
-    def require(self, kinds: Iterable[Kind]) -> None:
-        """Raise OptionError unless it has these functions."""
-        kinds = tuple(kinds)
-        if self.parameter_scales and any(map(_has_gradients, kinds)):
-            raise OptionError(
-                "gradients must be of parameters in float32",
-                f"{self.name} has some in int8, {next(iter(self.parameter_scales))} among them",
-                "emit predict and step, or leave out parameters=Dtype.int8",
-            )
-        super().require(kinds)
+from catgrad.types import Array, Dtype, as_numpy
 
 
 def quantise(
@@ -124,26 +77,7 @@ def quantise(
         of_parameters = {name: scale for name, (_, scale) in training.levels.items()}
         return _quantised(task, model, given, [None] * len(task.outputs), of_parameters)
     extrema = calibrate(function, [named[s.name] for s in slots], data, lambda _: observing)
-
-    def quantiser() -> Quantiser:
-        return Quantiser(code, extrema, [s.name for s in slots if s.name in kept], grids=grids)
-
-    given = [
-        quantiser().affine(wire) if _is_narrow(function.types[wire], inputs) else None
-        for wire in function.arguments[len(slots) :]
-    ]
-    scales: list[Affine | None] = []
-
-    def evaluated(*x: Any) -> list[Any]:
-        q = quantiser()
-        values = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, given, strict=True)]
-        results = q.run([*(_value(s, named[s.name], s.name in kept) for s in slots), *values])
-        eights = [q.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
-        scales[:] = [None if eight is None else eight.affine for eight in eights]
-        return [q.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
-
-    types = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(task.inputs, given, strict=True)]
-    return _quantised(task, build(evaluated, types), given, scales)
+    return _quantised(task, *Evaluation(code, slots, named, kept, grids).model(extrema, inputs, outputs))
 
 
 def _check(
@@ -197,16 +131,6 @@ def _quantised(
     )  # fmt: skip
 
 
-def _has_gradients(kind: Kind) -> bool:
-    """Tell whether a function takes or returns the gradients of parameters."""
-    return any(Role.GRADIENT in roles for roles in SIGNATURES[kind])
-
-
-def _is_narrow(type: NdArrayType, dtype: Dtype) -> bool:
-    """Tell whether an input or output becomes int8."""
-    return dtype is Dtype.int8 and type.dtype is Dtype.float32
-
-
 def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
     """Return the arrays of a learner, or of a mapping, that the model reads. Raises: OptionError."""
     tables = [arrays] if isinstance(arrays, Mapping) else [arrays.buffers, arrays.parameters]
@@ -233,13 +157,6 @@ def _kept(parameters: Sequence[Slot], keep: Sequence[str], trains: bool) -> set[
                 "choose dotted names of the model",
             )
     return set[str]().union(*found.values())
-
-
-def _value(slot: Slot, array: Array, is_kept: bool) -> Value:
-    """Return an array of the model: known numbers, or a parameter that trains."""
-    if not is_kept:
-        return Known(array, slot.name)
-    return Plain(Parameter(slot.name, slot.type, Stored(array), slot.outputs_first)(), trains=True)
 
 
 def _notes(name: str, scales: Sequence[Affine | None]) -> list[str]:
