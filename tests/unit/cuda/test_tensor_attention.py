@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Store, loops, statements
+from catgrad.loops.ir.scalar import Masked
 from catgrad.loops.ir.steps import Attend
 from catgrad.loops.passes.gpu.attention import sizes as attention_sizes
 from catgrad.loops.passes.gpu.attention.sizes import MAX_SUMS, sizes
@@ -165,9 +168,37 @@ def test_under_a_causal_mask_blocks_with_most_tiles_come_first():
     assert_close(called(artifact.load(simulate=True)().f, arrays), exact(each, arrays), "bf16")
 
 
+def masks(items):
+    """Statements that mask scores, among items."""
+    return [
+        s
+        for s in statements(items)
+        if isinstance(s, Store) and isinstance(s.scalar, Masked) and s.buffer.name == "scores"
+    ]
+
+
+@pytest.mark.parametrize(("window", "counts"), [(None, [2, 2, 2]), (20, [4, 4, 3])])
+def test_only_tiles_at_an_edge_are_masked(window, counts):
+    """Masks at the diagonal, the end and edges of a window have a condition each, alike for all threads."""
+    term = attention((), T, T, 64, 64, True, window)
+    steps = compile_kernels(prepared(lower(Expand(CUDA.has)(term))), MACHINE).steps
+    kernels = [kernel for kernel in steps if masks(kernel.body)]
+    assert [len(masks(kernel.body)) for kernel in kernels] == counts
+    for kernel in kernels:
+        tiles = [loop for loop in loops(kernel.body) if loop.variable.extent == 1 and loop.conditions]
+        assert [s for loop in tiles for s in masks(loop.body)] == masks(kernel.body)
+        threads = {loop.variable for loop in loops(kernel.body) if loop.axis is Axis.THREAD}
+        assert all(threads.isdisjoint(c.index.variables()) for loop in tiles for c in loop.conditions)
+
+
 BUGS = {
     "no wait": ("wait_for_copies<0>();", ""),
     "no barrier": ("__syncthreads();", ""),
+    "no diagonal": ("if (-slice - query_tile_from_last + 65 < 0)", "if (false)"),
+    "diagonal too late": (
+        "if (-slice - query_tile_from_last + 65 < 0)",
+        "if (-slice - query_tile_from_last + 129 < 0)",
+    ),
     "too early": ("(slice / 64 + 1) % 2", "(slice / 64 + 2) % 2"),
     "no exchange": ("lanes_maximum_f32(best[query * 2 + query_1])", "best[query * 2 + query_1]"),
 }
@@ -175,7 +206,7 @@ BUGS = {
 
 
 @NEEDS_CXX
-@pytest.mark.parametrize("bug", some(BUGS, ["no wait", "too early"]))
+@pytest.mark.parametrize("bug", some(BUGS, ["no wait", "too early", "diagonal too late"]))
 def test_a_bug_gives_other_numbers(bug):
     each = (64, 64, True, None)
     term = attention((), 200, 200, *each)

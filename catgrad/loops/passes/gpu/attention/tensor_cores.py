@@ -78,13 +78,12 @@ class _Output(TensorTiles):
         """Process the tile of columns that is at a stage."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
         best = self.own(self.registers("best", own), own)
-        masked = self.masked(score, -inf)
-        find: list[Item] = [] if masked is score else [self.set(self.scores, self.own_scores, masked)]
-        find.append(Accumulate(best.buffer, best.indices, Maximum(), score))
+        find = Accumulate(best.buffer, best.indices, Maximum(), score)
         begin = self.set(best.buffer, own, number(-inf, FLOAT))
         return [
             *self.score(self.scores, self.queries, self.keys, stage),
-            self.of_threads(unrolled(own, [begin, *unrolled(self.columns.own, find)])),
+            *self.mask(),
+            self.of_threads(unrolled(own, [begin, *unrolled(self.columns.own, [find])])),
             self.of_threads(unrolled(own, self._exponentials(best))),
             self.add_weighted(self.output, self.column, self.scores, self.values, stage),
         ]
@@ -168,9 +167,9 @@ class _Reverse(TensorTiles):
     def weights(self, base: Scalar) -> list[Item]:
         """Compute the weights again, in place of the scores."""
         score = self.own(self.scores, self.own_scores)
-        exponent = self.masked(_float(Subtract(), self.scaled(score), base), -inf)
-        set_weight = self.set(self.scores, self.own_scores, _float(self.exp2, exponent))
-        return [self.of_threads(unrolled(self.own_scores, [set_weight]))]
+        weight = _float(self.exp2, _float(Subtract(), self.scaled(score), base))
+        set_weight = self.set(self.scores, self.own_scores, weight)
+        return [*self.mask(), self.of_threads(unrolled(self.own_scores, [set_weight]))]
 
     def of_scores(self, inner: Scalar) -> list[Item]:
         """Compute the cotangents of the scores, but for their scale, in place of the products."""

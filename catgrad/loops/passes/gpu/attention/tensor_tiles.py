@@ -24,6 +24,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
+from catgrad.loops.passes.gpu.attention.masks import one_sided, where_violated
 from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
 from catgrad.loops.passes.gpu.products.ring import Ring
@@ -136,13 +137,18 @@ class TensorTiles(ThreadTiles, ABC):
         """Scale a score, as an exponent of 2."""
         return to_base_2(score, self.step.scale)
 
-    def masked(self, scalar: Scalar, outside: float) -> Scalar:
-        """Replace a scalar where a query does not attend to a key."""
+    def mask(self) -> list[Item]:
+        """Replace scores by -inf where a query does not attend to a key, in tiles that have such pairs."""
         window, columns = self.step.window, self.columns
         behind = Bounds(self.query.index - self.key.index, window or 0, True, window is not None)
         before = (Bounds(columns.index, 0, True, False),) if self.slices.before else ()
         conditions = (*before, *columns.within(columns.place), *((behind,) if self.step.causal else ()))
-        return Masked(conditions, scalar, number(outside, FLOAT)) if conditions else scalar
+        score, items = self.own(self.scores, self.own_scores), list[Item]()
+        pairs = (*self.threads, *self.own_scores)
+        for each in one_sided(conditions):
+            masked = self.set(self.scores, self.own_scores, Masked((each,), score, number(-inf, FLOAT)))
+            items += where_violated(each, pairs, [self.of_threads(unrolled(self.own_scores, [masked]))])
+        return items
 
     def of_lanes(self, name: str, op: Op, part: Buffer) -> tuple[Load, Item]:
         """Combine a number for a row over the threads that have parts of it."""
