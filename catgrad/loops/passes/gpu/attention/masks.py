@@ -30,8 +30,13 @@ def one_sided(conditions: Sequence[Bounds]) -> Iterator[Bounds]:
 def where_violated(condition: Bounds, pairs: Collection[Variable], items: list[Item]) -> list[Item]:
     """Run items if a condition of one side does not hold for all pairs of a tile, unless that is known."""
     violated = _violated(condition, pairs)
-    is_known = is_natural(violated.index) if violated.below else is_below(violated.index, violated.size)
-    return items if is_known else [Loop(Variable(1, "tile"), items, conditions=(violated,))]
+    return items if always_holds(violated) else [Loop(Variable(1, "tile"), items, conditions=(violated,))]
+
+
+def always_holds(condition: Bounds) -> bool:
+    """Prove a condition of one side, whatever the symbols are."""
+    index, size = condition.index, condition.size
+    return is_natural(index) if condition.below else is_below(index, size)
 
 
 def _violated(condition: Bounds, pairs: Collection[Variable]) -> Bounds:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import ZERO, Index, Variable, is_below
+from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Bounds
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.attention.masks import always_holds
 from catgrad.loops.passes.gpu.products.ring import RING_BYTES, Slices
 from catgrad.loops.passes.gpu.products.roles import SHORT, narrowed
 from catgrad.types import Dtype
@@ -99,20 +100,19 @@ def sides(step: Attend) -> tuple[Variable, Variable]:
 def slices(step: Attend, rows: Index, sizes: Sizes) -> Slices:
     """Return the tiles of columns that a tile of rows needs: none above the diagonal or before a window."""
     of_keys, extent = step.part is AttentionPart.KEYS, sides(step)[1].extent
-    reach, first = _reach(step, sizes), rows if of_keys else ZERO
+    reach = _reach(step, sizes)
     if not step.causal:
         return Slices(extent)
-    if reach is not None and not of_keys:
-        return Slices(reach + sizes.rows, rows - reach, before=reach > 0)
     length = extent if reach is None else reach + sizes.rows
+    first = rows if of_keys else ZERO if reach is None else rows - reach
     last = rows + (sizes.rows - 1)
 
     def needed(at: Index) -> tuple[Bounds, ...]:
-        if of_keys:
-            return () if is_below(at, extent) else (Bounds(at, extent, False, True),)
-        return () if is_below(at, last.constant + 1) else (Bounds(last - at, 0, True, False),)
+        edges = [Bounds(at, extent, False, True)] if of_keys else [Bounds(last - at, 0, True, False)]
+        edges += [Bounds(at - rows, length, False, True)] if of_keys and reach is not None else []
+        return tuple(each for each in edges if not always_holds(each))
 
-    return Slices(length, first, needed)
+    return Slices(length, first, needed, before=not of_keys and bool(reach))
 
 
 def _reach(step: Attend, sizes: Sizes) -> int | None:

@@ -79,10 +79,17 @@ class Ring:
         items = [item for each in once for item in (*each.copies, *each.fetches, *each.stores)]
         items += unrolled([early], [*first.copies, *end, *first.fetches, *first.stores])
         products, needed = multiply(term, modulo(number, self.stages)), self.slices.needed(term)
+        later.copies = self._needed(later.copies, term + ahead * deep, operands)
         if slice.extent == 1 and not needed:
             return [*items, barrier, *products]
         body = [barrier, *later.copies, *end, *later.fetches, *products, *later.stores]
         return [*items, Loop(slice, body, conditions=needed)]
+
+    def _needed(self, copies: list[Item], first: Index, operands: Sequence[Operand]) -> list[Item]:
+        """Copy a slice if it is needed; one beyond the end of the operands is zeros, and costs no more."""
+        ends = [Bounds(first, operand.terms.depth, False, True) for operand in operands]
+        needed = tuple(each for each in self.slices.needed(first) if each not in ends)
+        return [Loop(Variable(1, "later"), copies, conditions=needed)] if needed and copies else copies
 
 
 def _brought(operands: Sequence[Operand], first: Index, stage: Index) -> _Slice:
