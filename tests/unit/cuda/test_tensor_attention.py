@@ -243,12 +243,12 @@ def test_a_bug_gives_other_numbers(bug):
 @pytest.mark.long
 @pytest.mark.parametrize("window", [None, 3])
 def test_schedules_mean_what_the_steps_mean(window, monkeypatch):
-    """Tiles of one warp, smaller than fragments, as the interpreter takes its time."""
-    monkeypatch.setattr(attention_sizes, "WIDTHS", ((32, 8, 2),))
-    monkeypatch.setattr(attention_sizes, "FRAGMENT_BYTES", 16)
-    term = attention((), 19, 19, 2, 1, True, window)
+    """Tiles of one warp, of few features, as the interpreter takes its time."""
+    monkeypatch.setattr(attention_sizes, "WIDTHS", ((32, 16, 2),))
+    monkeypatch.setattr(attention_sizes, "FRAGMENT_BYTES", 32)
+    term = attention((), 19, 19, 4, 1, True, window)
     function, arrays = prepared(lower(Expand(CUDA.has)(term))), arrays_for(term, {})
-    wanted = exact((2, 1, True, window), arrays)
+    wanted = exact((4, 1, True, window), arrays)
     assert_close(run(canonical(function, MACHINE), *arrays), wanted, "bf16")
     assert_close(run(compile_kernels(function, MACHINE), *arrays), wanted, "bf16")
 
@@ -268,11 +268,11 @@ def test_tiles_of_all_head_sizes_fit(kind):
 
 
 INSTRUCTIONS = {
-    "bf16": ("HMMA.16816.F32.BF16", "LDSM.16.M88.4", "LDSM.16.MT88.4"),
-    "tf32": ("HMMA.1688.F32.TF32", "LDSM.16.M88.4"),
-    "bf16x6": ("HMMA.16816.F32.BF16", "LDSM.16.M88.4"),
+    "bf16": ("STG.E.64", "HMMA.16816.F32.BF16", "LDSM.16.M88.4", "LDSM.16.MT88.4"),
+    "tf32": ("STG.E.128", "HMMA.1688.F32.TF32", "LDSM.16.M88.4"),
+    "bf16x6": ("STG.E.128", "HMMA.16816.F32.BF16", "LDSM.16.M88.4"),
 }
-"""The products and loads of fragments of a kernel; elements of 32 bits are transposed by ordinary loads."""
+"""Stores of results, products, and loads of fragments; ordinary loads transpose elements of 32 bits."""
 
 
 @NEEDS_NVCC
@@ -288,8 +288,9 @@ def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spill
     found = kernels(tmp_path / "attention.cubin")
     attending = [kernel for name, kernel in found.items() if "inner_products" not in name]
     assert len(attending) == 9
-    product, *loads = INSTRUCTIONS[kind]
+    store, product, *loads = INSTRUCTIONS[kind]
     for kernel in attending:
+        assert {*re.findall(r"STG\.\S+", kernel)} <= {store, "STG.E"}  # logarithms of sums have 32 bits
         assert {*re.findall(r"HMMA\.\S+", kernel)} == {product}
         assert {*re.findall(r"LDSM\.\S+", kernel)} == {*loads}
         assert "LDGSTS.E.BYPASS.128" in kernel

@@ -71,7 +71,7 @@ class _Output(TensorTiles):
             *self.fill(self.output, self.outputs),
         ]
         through = self.through([self.queries], [self.keys, self.values])
-        body = [self.of_threads(begin), *through, self.of_threads(self._end())]
+        body = [self.of_threads(begin), *through, *self._end()]
         return self.of_blocks(body)
 
     def tile(self, stage: Index) -> list[Item]:
@@ -122,17 +122,18 @@ class _Output(TensorTiles):
         own = self.rows.own
         total, combine = self.of_lanes("total", Add(), self.sums)
         # One division for each row rather than for each element.
-        share = self.own(self.registers("share", own), own)
-        divide = self.set(share.buffer, own, _float(Divide(), number(1, FLOAT), total))
+        share = _float(Divide(), number(1, FLOAT), total)
         output = _float(Multiply(), self.own(self.output, self.outputs), share)
-        stores = [*unrolled(own, [combine, divide]), *self.store(0, self.column, output)]
+        divide = unrolled(self.column.own, [self.set(self.output, self.outputs, output)])
+        divided = self.of_threads(unrolled(own, [combine, *divide]))
+        stores = [divided, *self.store(0, self.output, self.column)]
         for result in self.step.results[1:]:
             greatest = _float(Multiply(), self.own(self.greatest, own), number(self.step.scale, FLOAT))
             logsumexp = _float(Add(), greatest, _float(Log(), total))
             at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
             first = Bounds(index(self.lane), 1, False, True)
             conditions = (first, *self.rows.within(self.rows.place))
-            stores += unrolled(own, [Store(result.buffer, at, logsumexp)], conditions)
+            stores.append(self.of_threads(unrolled(own, [Store(result.buffer, at, logsumexp)], conditions)))
         return stores
 
 
@@ -158,10 +159,11 @@ class _Reverse(TensorTiles):
         for place, (result, side) in enumerate(results):
             own = (*self.rows.own, *side.own)
             begin += self.fill(result, own)
-            total: Scalar = self.own(result, own)
-            scaled = _float(Multiply(), total, number(self.step.scale, FLOAT))
-            end += self.store(place, side, total if side is self.column else scaled)
-        body = [self.of_threads(begin), *through, self.of_threads(end)]
+            scaled = _float(Multiply(), self.own(result, own), number(self.step.scale, FLOAT))
+            if side is self.feature:
+                end.append(self.of_threads(unrolled(own, [self.set(result, own, scaled)])))
+            end += self.store(place, result, side)
+        body = [self.of_threads(begin), *through, *end]
         return self.of_blocks(body)
 
     def weights(self, base: Scalar) -> list[Item]:

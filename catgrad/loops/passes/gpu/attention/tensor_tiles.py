@@ -28,7 +28,8 @@ from catgrad.loops.passes.gpu.attention.masks import one_sided, where_violated
 from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
 from catgrad.loops.passes.gpu.products.ring import Ring
-from catgrad.loops.passes.gpu.products.roles import narrowed
+from catgrad.loops.passes.gpu.products.roles import count, narrowed
+from catgrad.loops.passes.gpu.products.runs import Runs
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, stepped, unrolled
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.terms.op import Op
@@ -158,13 +159,22 @@ class TensorTiles(ThreadTiles, ABC):
         identity = 0 if isinstance(op, Add) else -inf
         return whole, ReduceLanes(whole.buffer, whole.indices, op, Load(part, at), (lane,), identity)
 
-    def store(self, place: int, features: Side, scalar: Scalar) -> list[Item]:
-        """Store the elements of a result that there are."""
+    def store(self, place: int, sums: Buffer, features: Side) -> list[Item]:
+        """Store the elements of a result that there are, in runs of columns if an array has them so."""
+        if count(features.own[:1]) % 2 == 0:
+            runs = Runs(features)
+            joined, exchange = runs.join(self, sums, self.rows.own, self.step.results[place].dtype)
+            stored = self._stored(place, joined, runs)
+            if runs.are_side_by_side(stored, runs.place):
+                return [exchange, self.of_threads(stored)]
+        return [self.of_threads(self._stored(place, sums, features))]
+
+    def _stored(self, place: int, sums: Buffer, features: Side) -> list[Item]:
         result = self.step.results[place]
         values = self.rows.values(self.rows.place) | features.values(features.place)
         at = Substituted(values).indices(result.indices)
-        stored = Store(result.buffer, at, converted(scalar, result.dtype))
-        inner = unrolled(features.own, [stored], features.within(features.place))
+        scalar = converted(self.own(sums, (*self.rows.own, *features.own)), result.dtype)
+        inner = features.each([Store(result.buffer, at, scalar)], features.place)
         return unrolled(self.rows.own, inner, self.rows.within(self.rows.place))
 
     def numbers(self, name: str, scalar: Scalar) -> Operand:

@@ -36,10 +36,11 @@ class Runs(Side):
     def __init__(self, columns: Side) -> None:
         pairs, self.near = count(columns.own[:1]) // 2, Variable(RUN, "near")
         own = [(Variable(pairs, columns.name), COLUMNS), (self.near, 1)]
-        super().__init__(columns.name, columns.variables, columns.first, columns.digits[:2], own)
-        self.lane = index(columns.threads[1])
+        threads = columns.digits[: len(columns.threads)]
+        super().__init__(columns.name, columns.variables, columns.first, threads, own)
+        self.lane = index(columns.threads[-1])
         first = modulo(self.lane, 2) * (COLUMNS // 2) + quotient(self.lane, 2) * RUN
-        self.place = self.place.substitute({columns.threads[1]: ZERO}) + first
+        self.place = self.place.substitute({columns.threads[-1]: ZERO}) + first
 
     def join(
         self, tiles: ThreadTiles, sums: Buffer, rows: Sequence[Variable], dtype: Dtype
