@@ -288,6 +288,7 @@ def test_kernels_load_and_multiply_by_instructions_of_tensor_cores_without_spill
     found = kernels(tmp_path / "attention.cubin")
     attending = [kernel for name, kernel in found.items() if "inner_products" not in name]
     assert len(attending) == 9
+    assert sum("FMNMX.NAN" in kernel for kernel in attending) == 3
     store, product, *loads = INSTRUCTIONS[kind]
     for kernel in attending:
         assert {*re.findall(r"STG\.\S+", kernel)} <= {store, "STG.E"}  # logarithms of sums have 32 bits
