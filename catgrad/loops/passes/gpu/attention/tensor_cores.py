@@ -26,7 +26,7 @@ from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
 from catgrad.loops.passes.gpu.attention.sizes import factor_dtype
 from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unrolled
-from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
+from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Negate, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Log
 from catgrad.terms.op import Op
@@ -173,10 +173,9 @@ class _Reverse(TensorTiles):
         set_weight = self.set(self.scores, self.own_scores, weight)
         return [*self.mask(), self.of_threads(unrolled(self.own_scores, [set_weight]))]
 
-    def of_scores(self, inner: Scalar) -> list[Item]:
+    def of_scores(self, difference: Scalar) -> list[Item]:
         """Compute the cotangents of the scores, but for their scale, in place of the products."""
-        weight, product = (self.own(each, self.own_scores) for each in (self.scores, self.products))
-        of_score = _float(Multiply(), weight, _float(Subtract(), product, inner))
+        of_score = _float(Multiply(), self.own(self.scores, self.own_scores), difference)
         set_cotangent = self.set(self.products, self.own_scores, of_score)
         return [self.of_threads(unrolled(self.own_scores, [set_cotangent]))]
 
@@ -190,7 +189,9 @@ class _OfQueries(_Reverse):
         self.of_rows = [self.registers(name, own) for name in names]
         [(self.of_queries, _)] = results = self.results(("of_queries", self.feature))
         logsumexp, inner = map(self._number, self.step.operands[4:])
-        numbers = zip(self.of_rows, (to_base_2(logsumexp), inner), strict=True)
+        # Sums that begin with the negative number of their row need no subtraction.
+        negative = _float(Negate(), inner)
+        numbers = zip(self.of_rows, (to_base_2(logsumexp), negative), strict=True)
         begin: list[Item] = [self.set(register, own, number) for register, number in numbers]
         through = self.through([self.queries, self.cotangents], [self.keys, self.values])
         return self.sums(unrolled(own, begin), through, results)
@@ -203,12 +204,12 @@ class _OfQueries(_Reverse):
 
     def tile(self, stage: Index) -> list[Item]:
         """Process the tile of columns that is at a stage."""
-        base, inner = (self.own(each, self.rows.own) for each in self.of_rows)
+        base, negative = (self.own(each, self.rows.own) for each in self.of_rows)
         return [
             *self.score(self.scores, self.queries, self.keys, stage),
             *self.weights(base),
-            *self.score(self.products, self.cotangents, self.values, stage),
-            *self.of_scores(inner),
+            *self.score(self.products, self.cotangents, self.values, stage, negative),
+            *self.of_scores(self.own(self.products, self.own_scores)),
             self.add_weighted(self.of_queries, self.feature, self.products, self.keys, stage),
         ]
 
@@ -233,7 +234,7 @@ class _OfKeys(_Reverse):
             *self.weights(to_base_2(logsumexp)),
             self.add_weighted(self.of_values, self.column, self.scores, self.cotangents, stage),
             *self.score(self.products, self.values, self.cotangents, stage),
-            *self.of_scores(inner),
+            *self.of_scores(_float(Subtract(), self.own(self.products, self.own_scores), inner)),
             self.add_weighted(self.of_keys, self.feature, self.products, self.queries, stage),
         ]
 

@@ -107,13 +107,16 @@ class TensorTiles(ThreadTiles, ABC):
 
         return self.ring.through(columns, tile, [(operand, index(self.rows.first)) for operand in rows])
 
-    def score(self, scores: Buffer, rows: Operand, columns: Operand, stage: Index) -> list[Item]:
-        """Compute the inner products of rows and columns."""
+    def score(
+        self, scores: Buffer, rows: Operand, columns: Operand, stage: Index, begin: Scalar | None = None
+    ) -> list[Item]:
+        """Compute the inner products of rows and columns, and add them to what they begin with."""
         k = Variable(rows.inner, "k")
         left = Load(rows.tile, rows.at(index(k), self.rows.place))
         right = Load(columns.tile, columns.at(index(k), self.columns.place, stage))
-        zeros = self.of_threads(self.fill(scores, self.own_scores))
-        return [zeros, self._add_products(scores, self.own_scores, k, left, right)]
+        first = self.set(scores, self.own_scores, begin or number(0, FLOAT))
+        begins = self.of_threads(unrolled(self.own_scores, [first]))
+        return [begins, self._add_products(scores, self.own_scores, k, left, right)]
 
     def add_weighted(
         self, total: Buffer, features: Side, weights: Buffer, columns: Operand, stage: Index
