@@ -327,11 +327,11 @@ class Quantiser:
         value, type = self.values[wire], self.function.types[wire]
         if not isinstance(value, (Known, Trained)) or type.dtype is not Dtype.float32:
             return None
-        first, key = self.first_weights(wire), (wire, tuple(axes))
-        if first is not None and first.scales.size == 1:
+        first, key, grid = self.first_weights(wire), (wire, tuple(axes)), getattr(value, "grid", None)
+        if grid is not None and first is not None and first.scales.size == 1:
             return first
         if key not in self._weights:
-            array, grid = np.broadcast_to(value.array, numbers(type.shape)), getattr(value, "grid", None)
+            array = np.broadcast_to(value.array, numbers(type.shape))
             learned = None if grid is None else levels_on(grid, array, axes)
             levels, scales = symmetric(array, axes) if learned is None else learned
             if isinstance(value, Known):

@@ -252,16 +252,23 @@ def concat(q: Quantiser, op: Concat, *x: int) -> Image:
     """Join arrays, each rounded to one scale, which may be that of all of them."""
     if not (any(map(q.is_integral, x)) and all(map(q.can_round, x))):
         return None
+    affine = _joined(q, x)
+    return Eight(op(*(q.rounded(wire, affine).q for wire in x)), affine)
+
+
+def _joined(q: Quantiser, x: Sequence[int]) -> Affine:
+    """Return the map of several arrays together: the learned one, that of all, or the widest."""
     values = [q.values[wire] for wire in x]
     common = {value.affine if isinstance(value, Eight) else None for value in values}
     if (grid := q.grids.get(q.result)) is not None:
-        affine = grid.affine
-    elif (one := common.pop()) is not None and not common:
-        affine = one
-    else:
-        lows, highs = zip(*map(q.interval, x), strict=True)
-        affine = affine_of(min(lows), max(highs))
-    return Eight(op(*(q.rounded(wire, affine).q for wire in x)), affine)
+        return grid.affine
+    if (one := common.pop()) is not None and not common:
+        return one
+    cotangents = [q.affine(wire) for wire in x if wire in q.backward.wires]
+    if cotangents:
+        return max(cotangents, key=lambda affine: affine.scale)
+    lows, highs = zip(*map(q.interval, x), strict=True)
+    return affine_of(min(lows), max(highs))
 
 
 def fake_quantise(q: Quantiser, op: FakeQuantise, x: int, *numbers: int) -> Image:

@@ -57,6 +57,19 @@ def bent():
     return build(forward, [NdArrayType((BATCH, 6))])
 
 
+def parted():
+    """Dense layers with fake quantisation, and the halves of an array in another order."""
+
+    def forward(x):
+        first = layers.parameter("first.weight", NdArrayType((6, 8)), Normal(0, 0.5))
+        second = layers.parameter("second.weight", NdArrayType((8, 3)), Normal(0, 0.5))
+        hidden = ops.relu(ops.fake_quantise(x, 0.02) @ ops.fake_quantise(first, 0.01))
+        left, right = ops.split(ops.fake_quantise(hidden, 0.02, 0, None, 0, 255), (4, 4), 1)
+        return ops.concat([right, left * 2.0], 1) @ ops.fake_quantise(second, 0.01)
+
+    return build(forward, [NdArrayType((BATCH, 6))])
+
+
 NETS = {
     "mlp": (lambda: digits.mlp().model, ""),
     "cnn": (lambda: digits.cnn().model, ""),
@@ -64,6 +77,7 @@ NETS = {
     "depthwise": (depthwise, ""),
     "pooled": (pooled, ""),
     "bent": (bent, ""),
+    "parted": (parted, ""),
 }
 """Models, and the end of the names of parameters that do not train."""
 
