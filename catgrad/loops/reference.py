@@ -16,6 +16,7 @@ from catgrad.loops.ir.dependence import is_parallel, verify
 from catgrad.loops.ir.index import Atom, Either, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Await,
     Barrier,
     Check,
     Combine,
@@ -250,7 +251,7 @@ class Interpreter:
             self.copies.append([])
         elif isinstance(s, Barrier) and s.pending is not None:
             self.finish_copies(s.pending)
-        elif isinstance(s, (Barrier, Combine)):
+        elif isinstance(s, (Barrier, Await, Combine)):
             pass  # iterations run one after the other, so that a register has the sum over all threads
         elif isinstance(s, Reduce):
             self.write(s.buffer, s.indices, self.reduced(s))

@@ -11,8 +11,8 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.index import Atom, Index, Variable, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Await,
     Barrier,
-    Check,
     Commit,
     Indices,
     Item,
@@ -21,6 +21,7 @@ from catgrad.loops.ir.nest import (
     Loop,
     Statement,
     Store,
+    Write,
     bound_variables,
     loops,
     may_fail,
@@ -81,9 +82,9 @@ def is_parallel(loop: Loop) -> bool:
 
 def _is_parallel(loop: Loop, shared: Collection[Buffer]) -> bool:
     """Prove that no two iterations access the same element of the buffers that they share and write."""
-    if any(isinstance(s, Commit) for s in statements(loop.body)):
+    if any(isinstance(s, (Commit, Await)) for s in statements(loop.body)):
         return False
-    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, (Barrier, Check, Commit))}
+    changed = {s.buffer for s in statements(loop.body) if isinstance(s, Write)}
     iterations = Iterations(loop.variable, bound_variables(loop.body), changed)
     homes = {buffer.home for buffer in shared}
     accesses: dict[Buffer, list[Indices]] = {}

@@ -205,6 +205,13 @@ class Barrier(_Statement):
     pending: int | None = None
 
 
+@dataclass(eq=False)
+class Await(_Statement):
+    """A point behind which warp groups have computed their next product, but for the `pending` last ones."""
+
+    pending: int
+
+
 class Body:
     """The elements that parts in order read and write."""
 
@@ -270,7 +277,7 @@ class Kernel(Body):
     body: list[Item]
 
 
-Statement = Store | Accumulate | Reduce | MatMul | Sort | Check | Combine | Commit | Barrier
+Statement = Store | Accumulate | Reduce | MatMul | Sort | Check | Combine | Commit | Barrier | Await
 Item = Loop | Statement
 
 

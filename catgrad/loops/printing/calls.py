@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.axis import Axis
@@ -58,6 +59,13 @@ class Feed:
     columns: int
     maps: tuple[TensorMap, ...]
     result: TensorMap | None = None
+    is_attention: ClassVar[bool] = False
+
+
+class AttentionFeed(Feed):
+    """The tensor maps of queries, keys and values, and the features of their heads."""
+
+    is_attention = True
 
 
 @dataclass(frozen=True)

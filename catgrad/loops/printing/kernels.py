@@ -16,6 +16,7 @@ from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
 from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Await,
     Barrier,
     Check,
     Item,
@@ -36,6 +37,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import byte_size, is_local
+from catgrad.loops.printing.attention import FedAttention, brought_tiles, features
 from catgrad.loops.printing.calls import KernelText, Launch, Parameter
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.interface import Interface, arguments_of
@@ -249,9 +251,9 @@ class KernelPrinter:
         if loop.axis.is_concurrent:
             return self._threads(loop, around)
         if loop.axis is Axis.EITHER:
-            *others, product = loop.body
-            assert isinstance(product, Loop)
-            fed = fed_lines(self.expressions, product, self.stays)
+            *others, own = loop.body
+            assert isinstance(own, Loop)
+            fed = self._fed(own, around)
             return [Either(fed, tuple(self._block(others, replace(around, loop=loop))))]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
@@ -264,6 +266,17 @@ class KernelPrinter:
             return copies
         version = near(loop, self.near) if loop.axis is Axis.PARALLEL or loop.axis.is_vector else None
         return [self._versions(loop, version, around) if version else self._for(loop, around)]
+
+    def _fed(self, loop: Loop, around: Around) -> tuple[Line, ...]:
+        """Print what warp groups do: a product, or the attention of a block."""
+        if loop.axis is not Axis.BLOCK:
+            return fed_lines(self.expressions, loop, self.stays)
+        inside, outer = around.inside(loop, threads=loop.threads), self.namer
+        self.namer = outer.scope()
+        lines = (*self._numbered(loop, inside), *self._block(loop.body, inside))
+        tiles = tuple(brought_tiles(self.expressions, loop))
+        self.namer = outer
+        return (FedAttention(features(loop), tiles, lines),)
 
     def _versions(self, loop: Loop, version: Version, around: Around) -> Versions:
         """Print a loop twice, and the check that decides; each part declares registers of its own."""
@@ -481,7 +494,7 @@ class KernelPrinter:
             tuple(map(self.expressions.text, s.operands)),
             written.op.macro if written else "",
             self.expressions.size(s.size) if isinstance(s, Check) else None,
-            s.pending if isinstance(s, Barrier) else None,
+            s.pending if isinstance(s, Barrier | Await) else None,
             around.team,
             around.threads,
         )

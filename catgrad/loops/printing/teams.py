@@ -32,13 +32,13 @@ def chain(loop: Loop, ends: Container[Loop | None]) -> tuple[Numbering, list[Ite
 
 
 def numberings(items: Sequence[Item], threads: int, ends: Container[Loop | None]) -> Iterator[Numbering]:
-    """Find the numberings of all threads of a team by several variables."""
+    """Find the numberings of all threads of a team by several variables, not those of a team within."""
     for item in items:
         if isinstance(item, Loop) and item.axis is Axis.THREAD:
             variables, _, _ = chain(item, ends)
             if len(variables) > 1 and _number_all(variables, threads):
                 yield variables
-        elif isinstance(item, Loop):
+        elif isinstance(item, Loop) and not item.axis.has_team:
             yield from numberings(item.body, threads, ends)
 
 

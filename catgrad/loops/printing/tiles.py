@@ -22,7 +22,8 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Load, Masked, Space
 from catgrad.loops.ir.windows import operand_boxes
-from catgrad.loops.printing.calls import Feed, TensorMap
+from catgrad.loops.printing.attention import features, fed_attention, operands, whole_line
+from catgrad.loops.printing.calls import AttentionFeed, Feed, TensorMap
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     AsynchronousCopy,
@@ -182,13 +183,17 @@ def fed_lines(here: Expressions, loop: Loop, stays: bool) -> tuple[Line, ...]:
 
 
 def fed_product(items: Sequence[Item]) -> Loop | None:
-    """Find the loops of a product of warp groups."""
-    return next((loop for loop in loops(items) if loop.axis is Axis.WARPGROUP), None)
+    """Find the loops of a product of warp groups, but not of attention."""
+    found = (loop for loop in loops(items) if loop.axis is Axis.WARPGROUP)
+    return None if fed_attention(items) else next(found, None)
 
 
 def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
     """Print the maps of the operands that the warp groups of a kernel multiply, if they do."""
-    product = fed_product(items)
+    attention, product = fed_attention(items), fed_product(items)
+    if attention:
+        own = tuple(_tensor_map(here, each, place) for _, each, place in operands(attention))
+        return AttentionFeed(features(attention), own)
     if product is None:
         return None
     left, right = operand_boxes(product)
@@ -242,5 +247,6 @@ WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.LANES: joined_runs,
     Axis.COPY: asynchronous_copy,
     Axis.MOVE: move,
+    Axis.WARPGROUP: whole_line,
 }
 """Prints loops of these kinds as one line."""

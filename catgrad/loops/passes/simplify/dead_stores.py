@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.nest import (
+    Await,
     Barrier,
     Check,
     Commit,
@@ -54,7 +55,7 @@ def _live(lowered: Lowered) -> set[Buffer]:
 def _is_live(s: Statement | Product | Attend, live: set[Buffer]) -> bool:
     if isinstance(s, Product | Attend):
         return any(buffer in live for buffer, _ in s.writes)
-    return isinstance(s, (Check, Commit, Barrier)) or s.buffer in live
+    return isinstance(s, (Check, Commit, Barrier, Await)) or s.buffer in live
 
 
 def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from catgrad.loops.ir.scalar import Compute, Scalar, number
 from catgrad.ops.arithmetic import Multiply
-from catgrad.ops.scalar import FloatMap
+from catgrad.ops.scalar import FloatMap, ScalarMap
 from catgrad.types import Dtype
 
 
@@ -20,6 +20,17 @@ class Exp2(FloatMap, register=False):
 
     is_approximate: bool
     ref = np.exp2
+
+
+class MaximumNumber(ScalarMap, register=False):
+    """The greater of two numbers: z = max(x, y), and the other if one is NaN, as one instruction computes it.
+
+    A score that is NaN needs not be the greatest of its row: its exponential is NaN, and so are all sums.
+
+    Source: IEEE 754-2019, section 9.6
+    """
+
+    ref = np.fmax
 
 
 def to_base_2(exponent: Scalar, scale: float = 1) -> Compute:

@@ -6,8 +6,7 @@ Scores are the sums of one product and factors of the next, in the same register
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from catgrad.loops.ir.axis import Axis
@@ -25,7 +24,7 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scala
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
 from catgrad.loops.passes.gpu.attention.masks import one_sided, where_violated
-from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, sides, sizes, slices
+from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, Sizes, sides, slices
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
 from catgrad.loops.passes.gpu.products.ring import Ring
 from catgrad.loops.passes.gpu.products.roles import count, narrowed
@@ -41,11 +40,11 @@ LANES = 4
 """Threads that have a row."""
 
 
-class TensorTiles(ThreadTiles, ABC):
+class TensorTiles(ThreadTiles):
     """The warps of a block side by side along rows."""
 
-    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2) -> None:
-        self.step, self.factor_dtype, self.sizes, self.exp2 = step, dtype, sizes(step, dtype), exp2
+    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2, sizes: Sizes) -> None:
+        self.step, self.factor_dtype, self.sizes, self.exp2 = step, dtype, sizes, exp2
         rows, columns = sides(step)
         self.lane = Variable(LANES, "column_thread")
         fragments, half = self.sizes.fragments, FRAGMENT_ROWS // 2
@@ -64,13 +63,17 @@ class TensorTiles(ThreadTiles, ABC):
         self.column = self._across(step.column, self.sizes.column, Variable(1))
         self.slices = slices(step, index(first), self.sizes)
         self.ring = Ring(self.slices, self.sizes.columns, STAGES)
-        self.own_scores = (*self.rows.own, *self.columns.own)
+        self.own_scores = self.own_of(self.columns)
         self.scores = self.registers("scores", self.own_scores)
 
     def _across(self, variable: Variable, width: int, first: Variable) -> Side:
         """Give each lane two neighbours of every eight columns."""
         own = [(Variable(width // 8, variable.name), 8), (Variable(2, variable.name), 1)]
         return Side(variable.name, [variable], first, [(self.lane, 2)], own)
+
+    def own_of(self, columns: Side) -> tuple[Variable, ...]:
+        """Return the axes of a thread's own elements of rows by columns."""
+        return *self.rows.own, *columns.own
 
     def of_blocks(self, body: list[Item]) -> Loop:
         """Give each tile of rows a block: under a causal mask, those with most tiles of columns first."""
@@ -83,14 +86,6 @@ class TensorTiles(ThreadTiles, ABC):
             body = rewritten(body, Substituted({self.rows.first: last - index(first)}))
         return self.of_block((first, *batch), body)
 
-    @abstractmethod
-    def loop(self) -> Loop:
-        """The loops over tiles."""
-
-    @abstractmethod
-    def tile(self, stage: Index) -> list[Item]:
-        """Process the tile of columns that is at a stage."""
-
     def operand(self, name: str, scalar: Scalar, side: Side, features: Side) -> Operand:
         """Make the tiles of an operand: that of the rows, or those of columns in the ring."""
         is_row = side is self.rows
@@ -99,13 +94,15 @@ class TensorTiles(ThreadTiles, ABC):
         padding = self.sizes.padding
         return Operand(factor, features, terms, False, padding, stages, name=name, threads=self.copiers)
 
-    def through(self, rows: Sequence[Operand], columns: Sequence[Operand]) -> list[Item]:
-        """Go through the tiles of columns that the rows of a block need."""
+    def through(
+        self, rows: Sequence[Operand], columns: Sequence[Operand], tile: Callable[[Index], list[Item]]
+    ) -> list[Item]:
+        """Go through the tiles of columns that the rows of a block need, each at a stage of the ring."""
 
-        def tile(first: Index, stage: Index) -> list[Item]:
-            return rewritten(self.tile(stage), Substituted({self.columns.first: first}))
+        def process(first: Index, stage: Index) -> list[Item]:
+            return rewritten(tile(stage), Substituted({self.columns.first: first}))
 
-        return self.ring.through(columns, tile, [(operand, index(self.rows.first)) for operand in rows])
+        return self.ring.through(columns, process, [(operand, index(self.rows.first)) for operand in rows])
 
     def score(
         self, scores: Buffer, rows: Operand, columns: Operand, stage: Index, begin: Scalar | None = None

@@ -1,0 +1,104 @@
+"""The output of attention on tensor cores: an online softmax, which rescales sums to each greater maximum."""
+
+from __future__ import annotations
+
+from math import inf
+
+from catgrad.loops.ir.index import index
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Store, Substituted
+from catgrad.loops.ir.scalar import Bounds, Compute, Load, Scalar, number
+from catgrad.loops.ir.steps import Attend
+from catgrad.loops.passes.gpu.attention.exponentials import Exp2, MaximumNumber
+from catgrad.loops.passes.gpu.attention.sizes import Sizes
+from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
+from catgrad.loops.passes.gpu.products.thread_tiles import unrolled
+from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
+from catgrad.ops.compare import Equal, Select
+from catgrad.ops.transcendental import Log
+from catgrad.terms.op import Op
+from catgrad.types import Dtype
+
+
+class Output(TensorTiles):
+    """Registers of the output and of the softmax of its rows, and what happens to them between products."""
+
+    def __init__(self, step: Attend, dtype: Dtype, exp2: Exp2, sizes: Sizes) -> None:
+        super().__init__(step, dtype, exp2, sizes)
+        own = self.rows.own
+        self.outputs = self.own_of(self.column)
+        self.greatest, self.sums = self.registers("greatest", own), self.registers("sums", own)
+        self.output = self.registers("output", self.outputs)
+
+    def begin(self) -> Loop:
+        """Begin with no scores."""
+        own = self.rows.own
+        fills = self.fill(self.greatest, own, -inf), self.fill(self.sums, own)
+        return self.of_threads([*fills[0], *fills[1], *self.fill(self.output, self.outputs)])
+
+    def exponentials(self) -> list[Item]:
+        """Replace the scores of a tile by exponentials, and add them up."""
+        own, score = self.rows.own, self.own(self.scores, self.own_scores)
+        best = self.own(self.registers("best", own), own)
+        find = Accumulate(best.buffer, best.indices, MaximumNumber(), score)
+        begin = self.set(best.buffer, own, number(-inf, FLOAT))
+        return [
+            self.of_threads(unrolled(own, [begin, *unrolled(self.columns.own, [find])])),
+            self.of_threads(unrolled(own, self._exponentials(best))),
+        ]
+
+    def rescaled(self, factor: Scalar) -> list[Item]:
+        """Rescale the output of a row."""
+        output = self.own(self.output, self.outputs)
+        rescale = self.set(self.output, self.outputs, _float(Multiply(), output, factor))
+        return unrolled(self.column.own, [rescale])
+
+    def _exponentials(self, best: Load) -> list[Item]:
+        """Rescale a row's sums so far to its greatest score, and add the exponentials of the tile's."""
+        own, score = self.rows.own, self.own(self.scores, self.own_scores)
+        greatest, total = self.own(self.greatest, own), self.own(self.sums, own)
+        newest, combine = self.of_lanes("newest", Maximum(), best.buffer)
+        # A row of scores -inf has no exponentials yet, rather than those of NaN.
+        is_none = Compute(Equal(), Dtype.bool, (newest, number(-inf, FLOAT)))
+        base = _float(Select(), is_none, number(0, FLOAT), self.scaled(newest))
+        factor = _float(self.exp2, _float(Subtract(), self.scaled(greatest), base))
+        exponentials: list[Item] = [
+            self.set(
+                self.scores, self.own_scores, _float(self.exp2, _float(Subtract(), self.scaled(score), base))
+            ),
+            Accumulate(self.sums, total.indices, Add(), score),
+        ]
+        return [
+            combine,
+            Accumulate(newest.buffer, newest.indices, Maximum(), greatest),
+            self.set(self.sums, own, _float(Multiply(), total, factor)),
+            *self.rescaled(factor),
+            self.set(self.greatest, own, newest),
+            *unrolled(self.columns.own, exponentials),
+        ]
+
+    def end(self) -> list[Item]:
+        """Divide by the sum of each row, and store its logarithm if it is wanted."""
+        own = self.rows.own
+        total, combine = self.of_lanes("total", Add(), self.sums)
+        # One division for each row rather than for each element.
+        share = _float(Divide(), number(1, FLOAT), total)
+        output = _float(Multiply(), self.own(self.output, self.outputs), share)
+        by_rows = (*own, *self.column.own)
+        divided = self.output if self.outputs == by_rows else self.registers("divided", by_rows)
+        divide = unrolled(self.column.own, [self.set(divided, by_rows, output)])
+        stores = [
+            self.of_threads(unrolled(own, [combine, *divide])),
+            *self.store(0, divided, self.column),
+        ]
+        for result in self.step.results[1:]:
+            greatest = _float(Multiply(), self.own(self.greatest, own), number(self.step.scale, FLOAT))
+            logsumexp = _float(Add(), greatest, _float(Log(), total))
+            at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
+            first = Bounds(index(self.lane), 1, False, True)
+            conditions = (first, *self.rows.within(self.rows.place))
+            stores.append(self.of_threads(unrolled(own, [Store(result.buffer, at, logsumexp)], conditions)))
+        return stores
+
+
+def _float(op: Op, *operands: Scalar) -> Compute:
+    return Compute(op, FLOAT, operands)

@@ -1,0 +1,237 @@
+"""Attention by warp groups: tails, packed heads and masks agree with the definition; faults; ptxas; SASS."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from catgrad.backends.cuda.machine import MACHINE
+
+from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.errors import ToolError
+from catgrad.functors import Expand
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.axis import Axis
+from catgrad.loops.ir.nest import Item, Kernel, Loop
+from catgrad.loops.passes.gpu.attention import sizes, warpgroups
+from catgrad.loops.reference import run
+from catgrad.ops.attention import Attention
+from catgrad.programs.program import evaluate, lower
+from catgrad.terms.term import singleton
+from catgrad.types import widened
+from tests.kernels import prepared
+from tests.unit.cuda import nvcc
+from tests.unit.cuda.build import NEEDS_CXX, ORDERS
+from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, kernels, require_clean
+from tests.unit.cuda.test_tensor_attention import (
+    CUDA,
+    arrays_for,
+    assert_close,
+    attention,
+    called,
+    emitted,
+    exact,
+)
+
+CASES = {
+    "causal": ("bf16", (2,), 300, 300, 64, True),
+    "one tile": ("bf16", (1, 2), 128, 128, 64, True),
+    "half": ("f16", (), 129, 129, 128, True),
+    "all keys": ("bf16", (2,), 130, 300, 64, False),
+    "whole tiles": ("f16", (), 128, 256, 128, False),
+    "few keys": ("bf16", (), 100, 20, 64, False),
+}
+"""The dtype, batch, queries, keys and features of operands, and whether the mask is causal."""
+
+
+def definition(causal, arrays):
+    """Compute attention of the same numbers in float64."""
+    wide = [np.asarray(widened(a), np.float64) for a in arrays]
+    return evaluate(singleton(Attention(causal), *(NdArrayType(a.shape, Dtype.float64) for a in wide)), *wide)
+
+
+def fed(artifact):
+    """Count the calls that begin scores by warp groups."""
+    return str(artifact.files["attention.cu"]).count(" multiply_queries_")
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("name", CASES)
+def test_both_versions_agree_with_the_definition_in_any_order(name, monkeypatch):
+    """The reverse reads the logarithms of sums that the output's kernel stores."""
+    kind, batch, t, s, d, causal = CASES[name]
+    dtype = {"bf16": Dtype.bfloat16, "f16": Dtype.float16}[kind]
+    shapes = (*batch, t, d), (*batch, s, d), (*batch, s, d)
+    forward = singleton(Attention(causal), *(NdArrayType(shape, dtype) for shape in shapes))
+    term = attention(batch, t, s, d, d, causal, dtype=dtype) if name == "half" else forward
+    artifact, arrays = emitted({"f": term}, kind), arrays_for(term, {})
+    assert fed(artifact) > 0
+    model = artifact.load(simulate=True)()
+    wanted = exact((d, d, causal, None), arrays) if name == "half" else definition(causal, arrays)
+    for architecture, orders in (("sm_80", ORDERS[:1]), ("sm_90a", ORDERS)):
+        monkeypatch.setenv("CUDA_SIMULATOR_ARCHITECTURE", architecture)
+        bits = set()
+        for order in orders:
+            monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+            found = called(model.f, arrays)
+            found = found if isinstance(found, list) else [found]
+            assert_close(found, wanted, kind)
+            bits.add(b"".join(np.asarray(x).tobytes() for x in found))
+        assert len(bits) == 1
+
+
+def packed(x):
+    """Causal attention of two heads that are parts of the rows of one array."""
+    parts = (
+        ops.permute(ops.reshape(part, 2, 200, 2, 64), 0, 2, 1, 3) for part in ops.split(x, (128,) * 3, -1)
+    )
+    return ops.reshape(ops.permute(ops.attention(*parts, True), 0, 2, 1, 3), 2, 200, 128)
+
+
+@NEEDS_CXX
+def test_heads_of_a_packed_projection_are_read_where_they_lie():
+    term = build(packed, [NdArrayType((2, 200, 384), Dtype.bfloat16)])
+    artifact, arrays = emitted({"f": term}, "bf16"), arrays_for(term, {})
+    sizes_and_strides = "{64, 200, 2, 2}, {384, 76800, 64}, 128}"
+    assert str(artifact.files["attention.cu"]).replace("\n", " ").count(sizes_and_strides) == 3
+    [wanted] = evaluate(build(packed, [NdArrayType((2, 200, 384))]), *map(widened, arrays))
+    assert_close([called(artifact.load(simulate=True)().f, arrays)], [wanted], "bf16")
+
+
+@pytest.mark.parametrize(
+    ("t", "s", "d", "causal", "window"),
+    [
+        (256, 256, 96, True, None),
+        (256, 256, 64, True, 100),
+        (256, 128, 64, True, None),
+        (64, 64, 64, True, None),
+        (Dim("t"), Dim("s"), 64, False, None),
+    ],
+)
+def test_other_attention_has_one_version(t, s, d, causal, window):
+    assert fed(emitted({"f": attention((2,), t, s, d, d, causal, window)}, "bf16")) == 0
+
+
+def by_warpgroups(items: list[Item]) -> list[Item]:
+    """Choose the versions for warp groups."""
+    chosen = []
+    for item in items:
+        if not isinstance(item, Loop):
+            chosen.append(item)
+        elif item.axis is Axis.EITHER:
+            chosen.append(item.body[-1])
+        else:
+            chosen.append(replace(item, body=by_warpgroups(item.body)))
+    return chosen
+
+
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_the_schedule_means_what_the_step_means(causal, monkeypatch):
+    """Tiles of a warp, and heads of eight features, as the interpreter takes its time."""
+    monkeypatch.setattr(warpgroups, "TILE", 16)
+    monkeypatch.setattr(warpgroups, "WIDTHS", (8,))
+    monkeypatch.setattr(sizes, "WIDTHS", ((16, 8, 1),))
+    monkeypatch.setattr(sizes, "FRAGMENT_BYTES", 16)
+    types = [NdArrayType((length, 8), Dtype.bfloat16) for length in (24, 24, 24)]
+    term = singleton(Attention(causal), *types)
+    lowered = compile_kernels(prepared(lower(Expand(CUDA.has)(term))), MACHINE)
+    steps = [Kernel(by_warpgroups(step.body)) for step in lowered.steps]
+    assert [x.axis for x in steps[-1].body[0].body] == [Axis.BLOCK]
+    arrays = arrays_for(term, {})
+    wide = [np.asarray(widened(a), np.float64) for a in arrays]
+    wanted = evaluate(
+        singleton(Attention(causal), *(NdArrayType(a.shape, Dtype.float64) for a in wide)), *wide
+    )
+    assert_close(run(replace(lowered, steps=steps), *arrays), wanted, "bf16")
+
+
+FAULTS = {
+    "no wait for a tile": ("    fed.wait_for_tile(fed.next++);\n", "    fed.next++;\n"),
+    "the other parity": ("number / stages % 2);", "number / stages % 2 ^ 1);"),
+    "no wait for the queries": ("    wait_for_phase(fed.arrived(), 0);\n", ""),
+    "no wait for a free stage": (
+        "    wait_for_phase(fed.empty(fed.next), fed.next / fed.stages % 2 ^ 1);\n",
+        "",
+    ),
+    "a tile released early": (
+        "arrive_at_barrier(fed.empty(number))",
+        "arrive_at_barrier(fed.empty(fed.next - 1))",
+    ),
+    "a tile of one consumer": ("::empty(i), 2);", "::empty(i), 1);"),
+    "fewer bytes": ("expect_bytes(barrier, fed_heads<features>::bytes)", "expect_bytes(barrier, 16384)"),
+    "a producer of all lanes": (" && elect_thread()", ""),
+    "no fence": ("    fence_products();\n", ""),
+    "no commit": ("    commit_products();\n", ""),
+    "scores that are not awaited": ("await_product<1>(fed);", ""),
+    "an output that is not awaited": ("await_product<0>(fed);", ""),
+    "a tile in another order": ("bring_tile(fed, maps.values, 0,", "bring_tile(fed, maps.values, 128,"),
+    "queries of the other consumer": ("threadIdx.x / 128 * 8192", "(1 - threadIdx.x / 128) * 8192"),
+    "boxes at the same place": ("tile + box * 256", "tile"),
+    "another offset": ("fed.tile(fed.next), 16384, 1024)", "fed.tile(fed.next), 8192, 1024)"),
+    "features of the first box": ("keys + i / 4 * 1024 + i % 4 * 2", "keys + i % 4 * 2"),
+    "weights of other keys": (
+        "memcpy(pairs, weights + 8 * i, 16)",
+        "memcpy(pairs, weights + 8 * (i ^ 1), 16)",
+    ),
+    "too many registers": ("raise_registers<232>", "raise_registers<240>"),
+}
+"""Changes of a kernel that attends by warp groups, and of the functions of the runtime for it."""
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_an_error_or_gives_other_numbers_in_some_order(fault, monkeypatch):
+    (old, new), (term, right) = FAULTS[fault], faulty()
+    files = {name: str(text) for name, text in right.files.items()}
+    names = [name for name in ("attention.cu", "attention_runtime.cuh") if old in files[name]]
+    assert len(names) == 1
+    files[names[0]] = files[names[0]].replace(old, new)
+    assert is_right(term, right)
+    for order in ORDERS:
+        monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
+        if not is_right(term, replace(right, files=files)):
+            return
+    pytest.fail("it is right in all orders")
+
+
+@cache
+def faulty():
+    """Return attention of three tiles of keys, in a ring of fewer stages than products."""
+    term = singleton(Attention(True), *[NdArrayType((300, 128), Dtype.bfloat16)] * 3)
+    return term, emitted({"f": term}, "bf16")
+
+
+def is_right(term, artifact):
+    """Tell whether attention is right, without an error."""
+    arrays = arrays_for(term, {})
+    try:
+        assert_close([called(artifact.load(simulate=True)().f, arrays)], definition(True, arrays), "bf16")
+    except (ToolError, AssertionError):
+        return False
+    return True
+
+
+# ---- nvcc
+
+
+@NEEDS_NVCC
+@NEEDS_NVDISASM
+@pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
+def test_scores_are_exponentiated_while_values_are_multiplied(options, tmp_path):
+    """Between the waits for scores and for the output are most of 64 exponentials and two of factors."""
+    terms = {
+        f"f{d}": singleton(Attention(True), *[NdArrayType((8, 512, d), Dtype.bfloat16)] * 3)
+        for d in (64, 128)
+    }
+    emitted(terms, "bf16").write(tmp_path)
+    require_clean(nvcc.compiled("attention.cu", tmp_path, "-arch=sm_90a", *options), 2)
+    found = [code for name, code in kernels(tmp_path / "attention.cubin").items() if "attention_maps" in name]
+    assert len(found) == 2
+    for code in found:
+        assert not re.search(r"\b(LDL|STL|HMMA|LDGSTS)\b", code) and "UTMALDG.4D" in code
+        _, loop = code.split("WARPGROUP.DEPBAR.LE gsb0, 0x1")
+        assert loop.partition("WARPGROUP.DEPBAR.LE gsb0, 0x0")[0].count("MUFU.EX2") > 48
+        assert max(map(int, re.findall(r"\bR(\d+)\b", code))) < 232
