@@ -261,7 +261,7 @@ def test_a_training_step_of_a_transformer_equals_the_reference(name):
 
 @NEEDS_CXX
 @pytest.mark.covering
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_sanitizers_find_nothing(sanitizer, dtype):
     sections = " -fsanitize-sections=cuda_shared" if sanitizer == "address" else ""
