@@ -86,18 +86,19 @@ class Output(TensorTiles):
         by_rows = (*own, *self.column.own)
         divided = self.output if self.outputs == by_rows else self.registers("divided", by_rows)
         divide = unrolled(self.column.own, [self.set(divided, by_rows, output)])
-        stores = [
+        return [
             self.of_threads(unrolled(own, [combine, *divide])),
             *self.store(0, divided, self.column),
+            *(self.of_threads(self._logarithms(result, total)) for result in self.step.results[1:]),
         ]
-        for result in self.step.results[1:]:
-            greatest = _float(Multiply(), self.own(self.greatest, own), number(self.step.scale, FLOAT))
-            logsumexp = _float(Add(), greatest, _float(Log(), total))
-            at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
-            first = Bounds(index(self.lane), 1, False, True)
-            conditions = (first, *self.rows.within(self.rows.place))
-            stores.append(self.of_threads(unrolled(own, [Store(result.buffer, at, logsumexp)], conditions)))
-        return stores
+
+    def _logarithms(self, result: Load, total: Scalar) -> list[Item]:
+        """Store the logarithm of each row's sum of exponentials, by the first of its threads."""
+        greatest = _float(Multiply(), self.own(self.greatest, self.rows.own), number(self.step.scale, FLOAT))
+        logsumexp = _float(Add(), greatest, _float(Log(), total))
+        at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
+        conditions = (Bounds(index(self.lane), 1, False, True), *self.rows.within(self.rows.place))
+        return unrolled(self.rows.own, [Store(result.buffer, at, logsumexp)], conditions)
 
 
 def _float(op: Op, *operands: Scalar) -> Compute:
