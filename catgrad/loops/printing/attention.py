@@ -124,7 +124,7 @@ def _through(here: Expressions, items: Sequence[Item]) -> Iterator[Line]:
     for item in items:
         if isinstance(item, Loop) and item.axis is Axis.WARPGROUP:
             yield from (_brought(here, *each) for each in _operands(item)[-1:])
-        elif isinstance(item, Loop) and item.axis is Axis.SERIAL:
+        elif isinstance(item, Loop) and item.axis is Axis.SERIAL and [*_whole(item.body)]:
             variable, lines = item.variable, tuple(_through(here, item.body))
             conditions = tuple(map(here.condition, item.conditions))
             body = (When(conditions, lines),) if conditions else lines

@@ -39,7 +39,7 @@ class Output(TensorTiles):
         """Replace the scores of a tile by exponentials, and add them up."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
         best = self.own(self.registers("best", own), own)
-        find = Accumulate(best.buffer, best.indices, MaximumNumber(), score)
+        find = self.set(best.buffer, own, _float(MaximumNumber(), best, score))
         begin = self.set(best.buffer, own, number(-inf, FLOAT))
         return [
             self.of_threads(unrolled(own, [begin, *unrolled(self.columns.own, [find])])),

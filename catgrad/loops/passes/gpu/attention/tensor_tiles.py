@@ -18,6 +18,7 @@ from catgrad.loops.ir.nest import (
     ReduceLanes,
     Store,
     Substituted,
+    Substitution,
     rewritten,
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
@@ -138,15 +139,18 @@ class TensorTiles(ThreadTiles):
         """Scale a score, as an exponent of 2."""
         return to_base_2(score, self.step.scale)
 
-    def mask(self) -> list[Item]:
-        """Replace scores by -inf where a query does not attend to a key, in tiles that have such pairs."""
+    def mask(self, at: Substitution | None = None) -> list[Item]:
+        """Replace scores by -inf where a query does not attend to a key, in tiles that have such pairs.
+
+        The tile may be one whose place is known.
+        """
         window, columns = self.step.window, self.columns
         behind = Bounds(self.query.index - self.key.index, window or 0, True, window is not None)
         before = (Bounds(columns.index, 0, True, False),) if self.slices.before else ()
         conditions = (*before, *columns.within(columns.place), *((behind,) if self.step.causal else ()))
         score, items = self.own(self.scores, self.own_scores), list[Item]()
         pairs = (*self.threads, *self.own_scores)
-        for each in one_sided(conditions):
+        for each in map(Substituted(at or {}).bounds, one_sided(conditions)):
             masked = self.set(self.scores, self.own_scores, Masked((each,), score, number(-inf, FLOAT)))
             items += where_violated(each, pairs, [self.of_threads(unrolled(self.own_scores, [masked]))])
         return items

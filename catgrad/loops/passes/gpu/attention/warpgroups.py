@@ -103,7 +103,7 @@ class _Output(Output):
             self.of_threads(self.fill(self.weights, self.own_scores)),
             self._score(last),
             Await(0),
-            *rewritten(self.mask(), Substituted({self.columns.first: last})),
+            *self.mask({self.columns.first: last}),
             *self.exponentials(),
             self._round(),
             *([] if before.extent == 0 else [through]),
