@@ -27,7 +27,7 @@ from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
 from catgrad.loops.passes.gpu.attention.warpgroups import warpgroup_output
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unrolled
 from catgrad.loops.passes.gpu.products.warpgroups import either
-from catgrad.ops.arithmetic import Multiply, Negate, Subtract
+from catgrad.ops.arithmetic import Multiply, Subtract
 from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
@@ -120,12 +120,13 @@ class _OfQueries(_Reverse):
 
     def items(self) -> list[Item]:
         """The loops over tiles."""
-        own, names = self.rows.own, ("bases", "inner_products")
+        own, names = self.rows.own, ("bases", "negatives")
         self.of_rows = [self.registers(name, own) for name in names]
         [(self.of_queries, _)] = results = self.results(("of_queries", self.feature))
         logsumexp, inner = map(self._number, self.step.operands[4:])
-        # Sums that begin with the negative number of their row need no subtraction.
-        negative = _float(Negate(), inner)
+        # Sums that begin with the negative number of their row need no subtraction. From 0, as nvcc moves a
+        # negation into the loop over tiles.
+        negative = _float(Subtract(), number(0, FLOAT), inner)
         numbers = zip(self.of_rows, (to_base_2(logsumexp), negative), strict=True)
         begin: list[Item] = [self.set(register, own, number) for register, number in numbers]
         through = self.through([self.queries, self.cotangents], [self.keys, self.values], self.tile)
