@@ -84,3 +84,12 @@ def test_arrays_that_are_accessed_at_two_places_are_not_moved():
     other = index(ROW), index(NEAR) + 4
     loaded, [s], stored = moves(Store(X, HERE, plus_one(Load(X, other))))
     assert (loaded, stored) == ([], []) and s.buffer is X
+
+
+def test_what_is_rounded_already_is_stored_without_another_rounding():
+    short = NdArrayType((8, 8), Dtype.bfloat16)
+    result, runs = Buffer("y", short, Space.ARGUMENT), Buffer("runs", short, Space.LOCAL)
+    computed, stored = with_moves(NEAR, [Store(result, HERE, Load(runs, HERE))])
+    [first], [last] = computed.statements, stored.statements
+    assert first.buffer.type.dtype is Dtype.bfloat16 and first.scalar.buffer is runs
+    assert isinstance(last.scalar, Load) and last.scalar.buffer is first.buffer

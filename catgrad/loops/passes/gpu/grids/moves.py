@@ -41,11 +41,12 @@ def with_moves(near: Variable, body: Sequence[Item]) -> list[Item]:
                 begin.append(_move(near, Store(own.buffer, own.indices, load)))
         new = s.map(_Known(known))
         if _is_moved(s, near):
-            own = _own(s.buffer, Dtype.float32, near)
+            dtype = s.buffer.type.dtype
+            is_rounded = isinstance(new.scalar, Load) and new.scalar.dtype is dtype
+            own = _own(s.buffer, dtype if is_rounded else Dtype.float32, near)
             known[_place(s)] = new.scalar
-            rounded = converted(own, s.buffer.type.dtype)
-            end.append(_move(near, Store(s.buffer, s.indices, rounded)))
-            new = Store(own.buffer, own.indices, _unrounded(new.scalar))
+            end.append(_move(near, Store(s.buffer, s.indices, converted(own, dtype))))
+            new = Store(own.buffer, own.indices, new.scalar if is_rounded else _unrounded(new.scalar))
         computed.append(new)
     return [*begin, Loop(near, computed, axis=Axis.UNROLLED), *end]
 
