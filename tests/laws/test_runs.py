@@ -86,7 +86,7 @@ def test_arrays_that_are_accessed_at_two_places_are_not_moved():
     assert (loaded, stored) == ([], []) and s.buffer is X
 
 
-def test_what_is_rounded_already_is_stored_without_another_rounding():
+def test_rounded_runs_are_stored_as_they_are():
     short = NdArrayType((8, 8), Dtype.bfloat16)
     result, runs = Buffer("y", short, Space.ARGUMENT), Buffer("runs", short, Space.LOCAL)
     computed, stored = with_moves(NEAR, [Store(result, HERE, Load(runs, HERE))])

@@ -170,7 +170,7 @@ def test_under_a_causal_mask_blocks_with_most_tiles_come_first():
 
 
 def masks(items):
-    """Statements that mask scores, among items."""
+    """Return the statements among items that mask scores."""
     return [
         s
         for s in statements(items)
@@ -179,7 +179,7 @@ def masks(items):
 
 
 def masked_kernels(term):
-    """Kernels of the output, and of the cotangents of queries and of keys."""
+    """Return the kernels of the output, and of the cotangents of queries and of keys."""
     steps = compile_kernels(prepared(lower(Expand(CUDA.has)(term))), MACHINE).steps
     return [kernel for kernel in steps if masks(kernel.body)]
 
