@@ -176,6 +176,8 @@ FAULTS = {
         "memcpy(pairs, weights + 8 * i, 16)",
         "memcpy(pairs, weights + 8 * (i ^ 1), 16)",
     ),
+    "a turn that other threads have not seen": ("::turn(group), 4)", "::turn(group), 1)"),
+    "a turn that never comes": ("arrive_at_barrier(fed.turn(1 -", "arrive_at_barrier(fed.turn("),
     "too many registers": ("raise_registers<232>", "raise_registers<240>"),
 }
 """Changes of a kernel that attends by warp groups, and of the functions of the runtime for it."""
