@@ -13,6 +13,7 @@ from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eli
 from catgrad.loops.passes.simplify.narrow import narrow
 from catgrad.loops.passes.simplify.scalars import scalars_first, scalars_last
 from catgrad.loops.passes.vectors.copy_transposed import transposed_copier
+from catgrad.loops.passes.vectors.overlap import overlap
 from catgrad.loops.passes.vectors.vectorise import vectorise
 from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 
@@ -38,5 +39,5 @@ PASSES = (
 )
 """Passes for machines whose kernels are functions of loops."""
 
-KERNEL_PASSES = (unroll, parallelise, vectorise)
+KERNEL_PASSES = (unroll, parallelise, vectorise, overlap)
 """Passes for each of their kernels."""
