@@ -31,6 +31,9 @@ from catgrad.loops.machine import Machine
 LEAST_LANES = 4
 """Elements of a vector that compilers use for the end of a row."""
 
+MIN_OPERATIONS = 4
+"""Operations of an iteration that takes longer alone than in one more vector."""
+
 
 def overlap(kernel: Kernel, machine: Machine) -> Kernel:
     """Cut short vectorised loops into two overlapping vectors."""
@@ -45,7 +48,7 @@ def _overlapped(item: Item, first: Mapping[Buffer, Statement], lanes: int) -> It
     if item.axis is not Axis.VECTOR:
         return replace(item, body=[_overlapped(each, first, lanes) for each in item.body])
     width = _vector(extent, lanes) if isinstance(extent, int) else 0
-    if not width or not _computes(item) or not _is_repeatable(item, first):
+    if not width or _operations(item) < MIN_OPERATIONS or not _is_repeatable(item, first):
         return item
     part, lane = Variable(2), Variable(width)
     place = index(part) * (int(extent) - width) + index(lane)
@@ -61,13 +64,11 @@ def _vector(extent: int, lanes: int) -> int:
     return width if width <= lanes else 0
 
 
-def _computes(loop: Loop) -> bool:
-    """Tell whether a loop does more than to copy or fill, which compilers do well."""
-    return any(
-        isinstance(s, Accumulate)
-        or any(isinstance(x, Compute) for scalar in scalars(s) for x in scalar.nodes())
-        for s in loop.statements
-    )
+def _operations(loop: Loop) -> int:
+    """Count the operations of an iteration."""
+    nodes = (x for s in loop.statements for scalar in scalars(s) for x in scalar.nodes())
+    computed = {x.number for x in nodes if isinstance(x, Compute)}
+    return len(computed) + sum(isinstance(s, Accumulate) for s in loop.statements)
 
 
 def _is_repeatable(loop: Loop, first: Mapping[Buffer, Statement]) -> bool:
