@@ -44,7 +44,8 @@ def is_attention(op: Op) -> bool:
 class Choice:
     """For each value of a function, whether it is stored, and in which order of its axes.
 
-    For machines that gather, contractions that windows alone read are `folded`: summed where these are.
+    Contractions that windows alone read are `folded`, if they have one term or the machine gathers: these are
+    summed where windows are.
     """
 
     def __init__(self, function: Function, machine: Machine) -> None:
@@ -61,7 +62,7 @@ class Choice:
         self.folded = {
             apply.outputs[0]
             for apply in function.body
-            if self.gathers and isinstance(apply.op, Contract) and self._is_folded(apply.outputs[0])
+            if isinstance(apply.op, Contract) and self._is_folded(apply)
         }
         self._cost: Counter[int] = Counter()
         self._depth: Counter[int] = Counter()
@@ -107,8 +108,14 @@ class Choice:
         for value in values:
             yield from self.producer[value].inputs if isinstance(self._op(value), Stack) else (value,)
 
-    def _is_folded(self, value: int) -> bool:
-        """Tell whether the only reader of a value folds it, perhaps in another shape."""
+    def _is_folded(self, apply: Apply) -> bool:
+        """Tell whether the only reader of a contraction folds it, perhaps in another shape.
+
+        One of several terms would be summed again for each element, unless the machine gathers.
+        """
+        (value,) = apply.outputs
+        if not self.gathers and not self._has_one_term(apply):
+            return False
         while value not in self._stored and len(self._readers.get(value, ())) == 1:
             op, _, outputs = self._readers[value][0]
             if isinstance(op, Fold):
@@ -117,6 +124,13 @@ class Choice:
                 return False
             value = outputs[0]
         return False
+
+    def _has_one_term(self, apply: Apply) -> bool:
+        """Tell whether a contraction multiplies elements, and adds up nothing."""
+        op, types = apply.op, [self.function.types[value] for value in apply.inputs]
+        assert isinstance(op, Contract)
+        pairs = zip((*op.left, *op.right), (*types[0].shape, *types[1].shape), strict=True)
+        return all(size == 1 for label, size in pairs if label not in op.out)
 
     def _order(self, value: int) -> None:
         """Choose the order of axes in which the only reader of a product traverses it."""

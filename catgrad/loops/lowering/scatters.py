@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.index import Index, Read, Variable, index, is_below, is_natural, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Store, nested
+from catgrad.loops.ir.index import ZERO, Index, Read, Variable, index, is_below, is_natural, modulo, quotient
+from catgrad.loops.ir.nest import Accumulate, Store, Substituted, nested
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.lowering.index_maps import Indices, Source, put, slid
 from catgrad.loops.lowering.products import summed_variables, terms
@@ -34,7 +34,8 @@ def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     at, rank = tuple(map(index, loops)), len(op.shape)
     others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
     order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
-    _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at), len(others))
+    one = Substituted(dict.fromkeys(_fold_product(stages, x), ZERO))  # a term
+    _scatter(stages, value, slid(window, at), order, one.scalar(stages.elements.at(x, at)), len(others))
 
 
 def _tiles(op: Fold, stages: Stages, x: int) -> Source:
