@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catgrad import NdArrayType, build, ops
+from catgrad import Dim, NdArrayType, build, ops
 from catgrad.loops.ir.dependence import verify
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Store, loops
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.passes.vectors.overlap import overlap
 from catgrad.loops.passes.vectors.vectorise import vectorise
@@ -69,6 +71,12 @@ def test_other_rows_are_left_as_they_are(extent):
 @pytest.mark.parametrize("loop", [doubled(14, "y"), doubled(14, "x", Add())], ids=["in place", "sum"])
 def test_no_iteration_runs_twice_that_changes_what_it_reads(loop):
     assert extents(overlapped(Kernel([loop]))) == [14]
+
+
+def test_loops_with_conditions_are_left_as_they_are():
+    loop = doubled(15)
+    bounds = Bounds(index(loop.variable), Dim("n"), False, True)
+    assert extents(overlapped(Kernel([replace(loop, conditions=(bounds,))]))) == [15]
 
 
 def test_short_expressions_are_left_to_compilers():

@@ -47,7 +47,7 @@ def _overlapped(item: Item, first: Mapping[Buffer, Statement], lanes: int) -> It
     extent = item.variable.extent
     if item.axis is not Axis.VECTOR:
         return replace(item, body=[_overlapped(each, first, lanes) for each in item.body])
-    width = _vector(extent, lanes) if isinstance(extent, int) else 0
+    width = _vector(extent, lanes) if isinstance(extent, int) and not item.conditions else 0
     if not width or _operations(item) < MIN_OPERATIONS or not _is_repeatable(item, first):
         return item
     part, lane = Variable(2), Variable(width)
