@@ -27,12 +27,6 @@ TOGETHER = {
 }  # fmt: skip
 """Cases that share a program, by target: emitting, compiling or loading one is slower than running it."""
 
-BOTH_WAYS = ("module", "numpy", "onnx", "torch", "torch-module")
-"""Targets that run operations forward and in reverse in every run of the tests.
-
-On others the reverse, which has the values too, stands for both: compiling is what takes long there.
-"""
-
 BOTH_WAYS = ("numpy", "torch", "torch-module")
 """Targets that run operations forward too; on others the reverse, which has the values, stands for both."""
 
@@ -55,6 +49,7 @@ def is_later(case):
     return number.isdigit() and number != "0"
 
 
+@functools.cache  # it looks for programs and packages, and parameters of thousands of tests ask
 def cannot(target, *needed):
     """Return the reason that tests with these needs cannot run on a target here, if they cannot."""
     backend = get_backend(target)
