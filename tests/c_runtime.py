@@ -3,12 +3,14 @@
 import ctypes
 import math
 import shutil
-import subprocess
 from pathlib import Path
 
 import jinja2
 import numpy as np
+from catgrad.backends.c.compiler import Toolchain, shared_library
 from catgrad.backends.c.machine import PACKING
+
+from catgrad.tools import Executable
 
 GCC = shutil.which("gcc")
 ROOT = Path(__file__).parents[1]
@@ -48,8 +50,8 @@ USED += ["gemm_nested_f32", "gemm_nested_f64"]
 USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
 
 
-def compiled_runtime(folder, build):
-    """Compile the runtime by the flags of a build."""
+def compiled_runtime(build):
+    """Compile the runtime by the flags of a build, unless it is cached: the native one takes 15 seconds."""
     loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "tests" / "unit" / "c"])
     environment = jinja2.Environment(
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -57,11 +59,9 @@ def compiled_runtime(folder, build):
     text = environment.get_template("functions.c.j2").render(
         used=set(USED), names=USED, inline="static inline", packing=PACKING
     )
-    (folder / "runtime.c").write_text(text)
-    command = [GCC, *FLAGS, *BUILDS[build], "-shared", "-fPIC", "runtime.c", "-o", "runtime.so", "-lm"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(folder / "runtime.so")
+    gcc = Executable(name="GCC", names=("gcc",), install="apt install gcc")
+    toolchain = Toolchain(language="C", compiler=gcc, flags=(*FLAGS, *BUILDS[build]))
+    return ctypes.CDLL(shared_library("runtime", {"runtime.c": text}, "runtime.c", toolchain=toolchain))
 
 
 def pointer(array):

@@ -6,6 +6,6 @@ from tests.c_runtime import BUILDS, compiled_runtime
 
 
 @pytest.fixture(scope="session", params=BUILDS)
-def library(request, tmp_path_factory):
+def library(request):
     """The runtime of emitted C, compiled in each of several ways."""
-    return compiled_runtime(tmp_path_factory.mktemp(request.param), request.param)
+    return compiled_runtime(request.param)
