@@ -55,6 +55,7 @@ def assert_trains(python, folder):
     assert (folder / "model.svg").read_text().rstrip().endswith("</svg>")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", [".whl", ".gz"], ids=["wheel", "sdist"])
 @pytest.mark.parametrize("version", ["3.11", "3.12"])
 def test_a_distribution_installs_and_trains(built, version, kind, tmp_path):
@@ -63,9 +64,11 @@ def test_a_distribution_installs_and_trains(built, version, kind, tmp_path):
     assert_trains(python, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("version", "numpy"), [("3.11", "1.26"), ("3.11", "2"), ("3.12", "1.26"), ("3.12", "2"), ("3.13", "2")]
-)
+REPEATED = [pytest.param(*each, marks=pytest.mark.long) for each in [("3.11", "2"), ("3.12", "1.26")]]
+"""Versions of Python and of NumPy that others have in another combination."""
+
+
+@pytest.mark.parametrize(("version", "numpy"), [("3.11", "1.26"), ("3.12", "2"), ("3.13", "2"), *REPEATED])
 def test_the_recipe_installs_beside_any_numpy(source, version, numpy, tmp_path):
     """The package open-hypergraphs of `packages/` has the code of PyPI's, and a wider requirement."""
     python = fresh(version, tmp_path)
