@@ -219,6 +219,19 @@ def is_right(term, artifact):
 # ---- nvcc
 
 
+def overwritten(code):
+    """Find instructions that write left factors in registers before products have been awaited."""
+    factors, found = set(), []
+    for line in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?(.*?)\s*;", code):
+        if product := re.match(r"HGMMA\S*\s+R\d+, R(\d+), gdesc", line):
+            factors |= {*range(int(product[1]), int(product[1]) + 4)}
+        elif "DEPBAR.LE gsb0, 0x0" in line:
+            factors = set()
+        elif (target := re.match(r"(?!ST|HGMMA)\S+\s+R(\d+)\b", line)) and int(target[1]) in factors:
+            found.append(line)
+    return found
+
+
 @NEEDS_NVCC
 @NEEDS_NVDISASM
 @pytest.mark.parametrize("options", [(), ("-DNDEBUG",)], ids=["bounded waits", "unbounded"])
@@ -237,3 +250,4 @@ def test_scores_are_exponentiated_while_values_are_multiplied(options, tmp_path)
         _, loop = code.split("WARPGROUP.DEPBAR.LE gsb0, 0x1")
         assert loop.partition("WARPGROUP.DEPBAR.LE gsb0, 0x0")[0].count("MUFU.EX2") > 48
         assert max(map(int, re.findall(r"\bR(\d+)\b", code))) < 232
+        assert len(re.findall(r"HGMMA\S*\s+R\d+, R\d+, gdesc", code)) == 16 and not overwritten(code)
