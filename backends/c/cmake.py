@@ -14,9 +14,13 @@ from catgrad.errors import ToolError
 from catgrad.tools import Executable, Tool, run, version_in
 
 from .cache import cached
-from .compiler import COMPILER, CXX, MAX_COMPILE_SECONDS
+from .compiler import COMPILER, CXX, MAX_COMPILE_SECONDS, version
 
 CMAKE = Executable(name="CMake", names=("cmake",), install="pip install cmake, or apt install cmake")
+
+TOOLS = (CMAKE, COMPILER, CXX)
+FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
+"""Variables that CMake reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ def library(name: str, files: Mapping[str, str], package: CMakePackage) -> Path:
 
     Raises: ToolError if a tool is missing, or it cannot be built; ArtifactError if the cache is not writable
     """
-    for tool in (package, CMAKE, COMPILER, CXX):
+    for tool in (package, *TOOLS):
         tool.require(f"building {name}")
 
     def build(folder: Path, made: Path) -> None:
@@ -73,7 +77,9 @@ def library(name: str, files: Mapping[str, str], package: CMakePackage) -> Path:
         _run([*CMAKE.command(), "--build", str(made.parent), "--target", name])
         (made.parent / f"lib{name}.so").replace(made)
 
-    return cached(name, files, [str(package.prefix()), package.version()], build)
+    tools = [word for tool in TOOLS for word in (*tool.command(), version(tuple(tool.command()), tool))]
+    flags = [f"{variable}={os.environ.get(variable, '')}" for variable in FLAGS]
+    return cached(name, files, [str(package.prefix()), package.version(), *tools, *flags], build)
 
 
 def _run(command: list[str]) -> None:
