@@ -1,4 +1,4 @@
-"""Correctness on a GPU: rounding to TF32, exact products and windows, steps of four models, and conformance.
+"""Correctness on a GPU: rounding to TF32, exact products and windows, attention, models, and conformance.
 
 `python -m benchmarks.cuda.check NAME` runs one check, and fails if results are not those of the reference: of
 a model, losses of steps, which compute-sanitizer runs too.
@@ -16,6 +16,7 @@ from itertools import product
 import numpy as np
 
 from benchmarks.cuda.exact import differing
+from benchmarks.cuda.heads import wrong_heads
 from benchmarks.cuda.rounding import rounding
 from benchmarks.cuda.workloads import GPU_WORKLOADS, GpuWorkload
 from benchmarks.harness import ROOT
@@ -65,7 +66,7 @@ def checked(left: Callable[[], float]) -> Iterator[str]:
 
     Each check is a process of its own, since an error on a GPU ends all later calls of a process.
     """
-    numbers = [("rounding",), ("exact",), *((name,) for name in CHECKED), ("conformance",)]
+    numbers = [("rounding",), ("exact",), ("heads",), *((name,) for name in CHECKED), ("conformance",)]
     races = [(name, tool) for tool, name in product(TOOLS, CHECKED)]
     for some in (numbers, races):
         with ThreadPoolExecutor(len(some)) as pool:
@@ -103,7 +104,8 @@ def check(name: str) -> str:
         found = conformance("cuda")
         found.check()
         return f"{len(found.rows)} operations agree with the reference"
-    wrong = differing() if name == "exact" else agrees(name)
+    own = {"exact": differing, "heads": wrong_heads}
+    wrong = own[name]() if name in own else agrees(name)
     if wrong:
         raise ToolError(
             "results on a GPU must be those of NumPy", wrong, "report this as a defect of catgrad"

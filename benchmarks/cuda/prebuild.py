@@ -12,6 +12,7 @@ from catgrad.backends.cuda.loading import compile_library
 
 from benchmarks.cuda.check import CHECKED, artifact_of
 from benchmarks.cuda.exact import FORMS, exact_artifact
+from benchmarks.cuda.heads import heads_artifact
 from benchmarks.cuda.library import emitted_task
 from benchmarks.cuda.rounding import rounding_artifact
 from benchmarks.cuda.workloads import KERNELS, workloads_of
@@ -28,6 +29,7 @@ def artifacts(parts: Sequence[str], checks: bool) -> Iterator[tuple[str, Artifac
         yield "rounding", rounding_artifact()
         for form in FORMS:
             yield f"exact {form}", exact_artifact(form)
+        yield "heads", heads_artifact()
         for name in CHECKED:
             yield name, artifact_of(name)
         for number, artifact in enumerate(conformance_artifacts("cuda")):

@@ -30,6 +30,7 @@ from benchmarks.cuda import races as gpu_races
 from benchmarks.cuda import tables as gpu_tables
 from benchmarks.cuda.cases import names_of
 from benchmarks.cuda.exact import FORMS, exact_artifact
+from benchmarks.cuda.heads import heads_artifact, wrong_heads
 from benchmarks.cuda.library import Emitted
 from benchmarks.cuda.rounding import rounded_ways, rounding, rounding_artifact
 from benchmarks.cuda.simulation import simulated, steps
@@ -229,6 +230,13 @@ def test_the_check_of_a_device_multiplies_by_warp_groups(form):
     text = str(exact_artifact(form).files[f"exact_{form}.cu"])
     assert text.count(" multiply_fed_") >= 7
     assert text.count(" load_window(") >= 6
+
+
+@SIMULATED
+def test_the_check_of_a_device_computes_attention_by_warp_groups():
+    text = str(heads_artifact().files["heads.cu"])
+    assert text.count(" multiply_queries_bf16_") == 2 * 4
+    assert wrong_heads(150, simulate=True) == ""
 
 
 @SIMULATED
