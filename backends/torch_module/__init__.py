@@ -7,7 +7,13 @@ from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
+from catgrad.errors import UnsupportedOp
+from catgrad.learn.entries import terms_of
 from catgrad.learn.task import Task
+from catgrad.ops.derivatives import DeclaredReverse
+from catgrad.programs.ports import Kind
+from catgrad.programs.terms import TermEntry, Terms
+from catgrad.terms.block import any_operation
 
 from .. import templates
 from ..torch import KNOWN_GAPS, PASSES, PYTORCH
@@ -25,8 +31,22 @@ def load(artifact: Artifact) -> Any:
 
 
 def unrolled(backend: Backend, task: Any) -> Any:
-    """Return a task whose layers are written out: a module has one of each, and its graph is autograd's."""
+    """Return a task whose layers are written out: a module has one of each, and its graph is autograd's.
+
+    Raises: UnsupportedOp for a model that declares another reverse derivative than autograd's
+    """
+    trains = isinstance(task, Task) or (isinstance(task, Terms) and task.of_task)
+    if trains and any(map(_declares_reverse, terms_of(task, (Kind.TRAINED,)).entries.values())):
+        raise UnsupportedOp(
+            "a module must have the derivative that autograd computes",
+            f"{task.name} declares its own, as a model that trains in 8 bits does",
+            "choose the target torch, which emits its training step",
+        )
     return replace(task, rolls=False) if isinstance(task, Task) else task
+
+
+def _declares_reverse(entry: TermEntry) -> bool:
+    return any_operation(entry.term, lambda op: isinstance(op, DeclaredReverse))
 
 
 BACKEND = Backend(

@@ -298,7 +298,7 @@ class Quantiser:
         if isinstance(value, Trained):
             number = value.var
             if value.scales is not None:
-                number = number * self.spread(value.scales, number.shape, f"{value.name}.scale")
+                number = number * self.spread(value.scales, number.shape, f"{value.name}_scale")
             return ops.broadcast_to(number, shape)
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
@@ -310,12 +310,12 @@ class Quantiser:
         value, shape = self.values.get(wire), self.function.types[wire].shape
         if not isinstance(value, Sums) or value.is_bounded:
             return self.real(wire)
-        result = self.spread(value.offset.astype(np.float32), shape, f"{name}.offset")
+        result = self.spread(value.offset.astype(np.float32), shape, f"{name}_offset")
         for summand in value.summands:
             total, factor = summand.total, summand.factor.astype(np.float32)
             if np.any(summand.centre):
-                total = total - self.spread(summand.centre.astype(total.dtype.numpy), shape, f"{name}.centre")
-            result = result + ops.cast(total, Dtype.float32) * self.spread(factor, shape, f"{name}.scale")
+                total = total - self.spread(summand.centre.astype(total.dtype.numpy), shape, f"{name}_centre")
+            result = result + ops.cast(total, Dtype.float32) * self.spread(factor, shape, f"{name}_scale")
         return result
 
     def first_weights(self, wire: int) -> Weights | None:
@@ -347,7 +347,7 @@ class Quantiser:
 
     def nearest(self, x: Any, scales: Array, name: str, most: int) -> Any:
         """Return the nearest levels of a parameter that trains, between bounds, as numbers of float32."""
-        inverse = self.spread((1 / scales).astype(np.float32), x.shape, f"{name}.inverse_scale")
+        inverse = self.spread((1 / scales).astype(np.float32), x.shape, f"{name}_inverse_scale")
         return ops.clamp(ops.round(x * inverse), -float(most), float(most))
 
     def spread(self, array: Array, shape: Any, name: str) -> Any:

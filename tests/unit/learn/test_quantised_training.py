@@ -10,7 +10,7 @@ import pytest
 from catgrad.examples import digits
 
 from catgrad import Dtype, NdArrayType, Task, accuracy, build, emit, fit, layers, load, mse, ops, save, sgd
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, UnsupportedOp
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.quantisation import quantise
 
@@ -144,3 +144,14 @@ def test_other_outputs_in_evaluation_are_refused():
     task = Task(model, sgd(0.1), mse, inference=total)
     with pytest.raises(OptionError, match="must have the same outputs in training and in evaluation"):
         quantise(task, {}, [], train=["one"])
+
+
+def test_a_module_for_autograd_is_refused(upright, tmp_path):
+    """Autograd's derivative of what is rounded is 0."""
+    task, learner, x, _, y = upright
+    data = [(x[:64], y[:64])]
+    small = quantise(task, learner, data, train=["3"])
+    save(small, tmp_path / "small.json")
+    for model in (small, load(tmp_path / "small.json")):
+        with pytest.raises(UnsupportedOp, match="the derivative that autograd computes"):
+            emit(model, "torch-module")
