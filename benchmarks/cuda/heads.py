@@ -20,7 +20,7 @@ CASES = {
     for causal in (True, False)
 }
 TOLERANCE = 2.0**-6
-"""Of the greatest number: weights and cotangents of scores are rounded to bfloat16."""
+"""Bound of errors over the greatest number: weights and cotangents of scores are rounded to bfloat16."""
 
 
 def heads(dtype: Dtype, length: int = LENGTH) -> Functions:

@@ -104,7 +104,7 @@ def test_scales_are_told_to_readers(trained):
 
 REFUSED = {
     "what is kept must be a parameter": {"keep": ["scores"]},
-    "inputs and outputs must be": {"inputs": Dtype.int32},
+    "inputs, outputs and parameters must be": {"inputs": Dtype.int32},
     "there must be batches": {"data": []},
     "there must be an array for each": {"arrays": {}},
     "outputs that train must be float32": {"keep": ["dense"], "outputs": Dtype.int8},
