@@ -126,7 +126,7 @@ def _quantised(
     optimiser = rounding(task.optimiser, of_parameters) if of_parameters else task.optimiser
     return Quantised(
         model, optimiser, task.loss, task.name, task.targets, task.runtime_learning_rate,
-        notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales)),
+        notes=(*task.notes, *_notes("x", first), *_notes("y_hat", scales), *_notes_on_levels(of_parameters)),
         input_scales=tuple(first), output_scales=tuple(scales), parameter_scales=of_parameters,
     )  # fmt: skip
 
@@ -166,3 +166,13 @@ def _notes(name: str, scales: Sequence[Affine | None]) -> list[str]:
         for k, a in enumerate(scales)
         if a is not None
     ]
+
+
+def _notes_on_levels(scales: Mapping[str, Array]) -> list[str]:
+    """Name the parameters that are stored in int8."""
+    names = ", ".join(scales)
+    return (
+        [f"Parameters in int8: {names}. A level q stands for s · q, for a scale s of each output."]
+        if scales
+        else []
+    )

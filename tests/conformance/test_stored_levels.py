@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from catgrad.examples import digits
@@ -114,6 +116,16 @@ def test_files_keep_levels(tmp_path):
     ]
     losses = [[float(learner.step(x, y)) for _ in range(2)] for learner in learners]
     assert losses[0] == losses[1]
+
+
+def test_emitted_files_explain_levels():
+    task, _, _ = stored("cnn")
+    for name in ("README.md", "manifest.json"):
+        text = " ".join(str(emit(replace(task, name="digits"), "c").files[name]).split())
+        assert (
+            "Parameters in int8: 0.conv.weight, 3.conv.weight, 7.dense.weight. A level q stands for s · q"
+            in text
+        ), name
 
 
 def test_gradients_of_levels_are_refused():
