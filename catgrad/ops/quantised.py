@@ -108,6 +108,7 @@ def _inverse(scale: float, dtype: Dtype) -> float:
 
 
 def clamped(levels: Var, low: int, high: int) -> Var:
+    """Clamp levels, which are floats."""
     return clamp(levels, float(low), float(high))
 
 

@@ -31,24 +31,18 @@ class Evaluation:
     ) -> tuple[Term, list[Affine | None], list[Affine | None]]:
         """Return the model, and the scales of inputs and of outputs that are int8."""
         function, scales = self.code.function, list[Affine | None]()
-
-        def quantiser() -> Quantiser:
-            return Quantiser(self.code, extrema, sorted(self.kept), grids=self.grids)
-
-        given = [
-            quantiser().affine(wire) if _is_narrow(function.types[wire], inputs) else None
-            for wire in function.arguments[len(self.slots) :]
-        ]
+        q = Quantiser(self.code, extrema, sorted(self.kept), grids=self.grids)
+        wires = function.arguments[len(self.slots) :]
+        given = [q.affine(wire) if _is_narrow(function.types[wire], inputs) else None for wire in wires]
 
         def evaluated(*x: Any) -> list[Any]:
-            q = quantiser()
             values = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, given, strict=True)]
             results = q.run([*map(self._value, self.slots), *values])
             eights = [q.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]
             scales[:] = [None if eight is None else eight.affine for eight in eights]
             return [q.real(w) if e is None else e.q for w, e in zip(results, eights, strict=True)]
 
-        types = [function.types[wire] for wire in function.arguments[len(self.slots) :]]
+        types = [function.types[wire] for wire in wires]
         inner = [NdArrayType(t.shape, Dtype.int8) if a else t for t, a in zip(types, given, strict=True)]
         return build(evaluated, inner), given, scales
 

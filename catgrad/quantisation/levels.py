@@ -20,9 +20,8 @@ from catgrad import ops
 from catgrad.initialisers import Stored
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.ops.literal import literal
-from catgrad.ops.quantised import MOST
+from catgrad.ops.quantised import MOST, along
 from catgrad.ops.random import stream_of
-from catgrad.ops.shape import Shape
 from catgrad.programs.ports import Port, Role
 from catgrad.quantisation.affine import symmetric
 from catgrad.terms.build import build
@@ -61,10 +60,10 @@ def _rounding(optimiser: Optimiser, name: str, scales: Array) -> Optimiser:
     """The optimiser of one parameter that is levels."""
 
     def real(q: Any) -> Any:
-        return Label(name)(q * _along(scales, q.shape, "scale"))
+        return Label(name)(q * _along(scales, q, "scale"))
 
     def in_levels(w: Any) -> Any:
-        return w * _along(1 / scales, w.shape, "inverse_scale")
+        return w * _along(1 / scales, w, "inverse_scale")
 
     def get(*state_q: Any) -> Any:
         *state, q = state_q
@@ -81,11 +80,12 @@ def _rounding(optimiser: Optimiser, name: str, scales: Array) -> Optimiser:
     return replace(optimiser, put=put, get=Optimiser.get if optimiser.get is Optimiser.get else get)
 
 
-def _along(scales: Array, shape: Shape, name: str) -> Any:
+def _along(scales: Array, q: Any, name: str) -> Any:
     """Return a scale for each output in the shape of a parameter."""
     differing = [axis for axis, size in enumerate(scales.shape) if size > 1]
-    table = Label(name)(literal(scales.reshape([scales.shape[axis] for axis in differing]), Dtype.float32))
-    return ops.broadcast(table, shape, [axis for axis in range(scales.ndim) if axis not in differing])
+    if not differing:
+        return along(q, scales.item(), None, Dtype.float32)
+    return along(q, Label(name)(literal(scales.reshape(-1), Dtype.float32)), differing[0], Dtype.float32)
 
 
 Entry = tuple[Term, tuple[Port, ...], tuple[Port, ...]]

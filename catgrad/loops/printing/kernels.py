@@ -44,7 +44,6 @@ from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
     Assign,
     CallPart,
-    Copy,
     Digit,
     Either,
     For,
@@ -60,7 +59,7 @@ from catgrad.loops.printing.lines import (
     Versions,
     When,
 )
-from catgrad.loops.printing.products import equation, matrix_product, sorting
+from catgrad.loops.printing.products import copied, equation, matrix_product, sorting
 from catgrad.loops.printing.scopes import own_arrays
 from catgrad.loops.printing.teams import LANE, Numbering, are_lanes, chain, numberings
 from catgrad.loops.printing.tiles import WHOLE, fed_lines, fed_product, feed, feeding, has_large_patches
@@ -261,7 +260,7 @@ class KernelPrinter:
             return self._guarded(loop, around.inside(loop))
         if loop.axis is Axis.SELECTED:
             return [self._selected(loop, around)]
-        copies = None if around.on_grid else self._copied(loop)
+        copies = None if around.on_grid else copied(self.expressions, loop)
         if copies is not None:
             return copies
         version = near(loop, self.near) if loop.axis is Axis.PARALLEL or loop.axis.is_vector else None
@@ -434,23 +433,6 @@ class KernelPrinter:
         name, dtype, is_sum = self._name(s.buffer), s.buffer.type.dtype, isinstance(s.op, Add)
         suffix = self.companion(dtype, is_sum)
         return Reduction(name, dtype, is_sum, self.namer.fresh(f"{name}_{suffix}") if suffix else "")
-
-    def _copied(self, loop: Loop) -> list[Line] | None:
-        """Print a loop that only copies contiguous elements."""
-        copies: list[Line] = []
-        length = self.expressions.size(loop.variable.extent)
-        for s in loop.body:
-            if not (isinstance(s, Store) and isinstance(s.scalar, Load)):
-                return None
-            source, own = s.scalar.buffer, (loop.variable,)
-            if s.buffer.is_register or source.is_register or s.buffer.home is source.home:
-                return None
-            to, at = s.buffer.flat(s.indices), source.flat(s.scalar.indices)
-            if stride(to, loop.variable) != 1 or stride(at, loop.variable) != 1:
-                return None
-            begins = self.expressions.address(s.buffer, to, own), self.expressions.address(source, at, own)
-            copies.append(Copy(s.buffer.type.dtype, *begins, length))
-        return copies
 
     def _statement(self, s: Statement, later: Sequence[Item], around: Around) -> Sequence[Line]:
         if isinstance(s, MatMul):

@@ -1,14 +1,15 @@
-"""Print statements over whole axes: matrix products, whose operands have nested axes, and sorts."""
+"""Print statements over whole axes: matrix products, whose operands have nested axes, sorts, and copies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from catgrad.dims import Size, product
-from catgrad.loops.ir.index import Index, Variable, nested_axes
-from catgrad.loops.ir.nest import MatMul, Sort, own_variables
+from catgrad.loops.ir.index import Index, Variable, nested_axes, stride
+from catgrad.loops.ir.nest import Loop, MatMul, Sort, Store, own_variables
+from catgrad.loops.ir.scalar import Load
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import NestedAxes, Product, Sorting
+from catgrad.loops.printing.lines import Copy, Line, NestedAxes, Product, Sorting
 from catgrad.printing.dialect import Text
 
 
@@ -50,6 +51,24 @@ def sorting(here: Expressions, s: Sort) -> Sorting:
         (here.address(s.buffer, places, own), here.size(places.coefficient(s.along))),
         s.descending,
     )
+
+
+def copied(here: Expressions, loop: Loop) -> list[Line] | None:
+    """Print a loop that only copies contiguous elements."""
+    copies: list[Line] = []
+    length = here.size(loop.variable.extent)
+    for s in loop.body:
+        if not (isinstance(s, Store) and isinstance(s.scalar, Load)):
+            return None
+        source, own = s.scalar.buffer, (loop.variable,)
+        if s.buffer.is_register or source.is_register or s.buffer.home is source.home:
+            return None
+        to, at = s.buffer.flat(s.indices), source.flat(s.scalar.indices)
+        if stride(to, loop.variable) != 1 or stride(at, loop.variable) != 1:
+            return None
+        begins = here.address(s.buffer, to, own), here.address(source, at, own)
+        copies.append(Copy(s.buffer.type.dtype, *begins, length))
+    return copies
 
 
 def _extent(here: Expressions, group: Sequence[Variable]) -> Text:

@@ -18,6 +18,7 @@ from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, Substit
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.vectors.lanes_of_sums import Around, is_sum_of_floats, with_loops
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
@@ -29,19 +30,11 @@ def add_in_halves(lowered: Lowered, machine: Machine) -> Lowered:
     """Add up vectors of 16 elements in pairs, if the machine has as many lanes."""
     if machine.vectors.lanes != LANES:
         return lowered
-    return lowered.map_kernels(lambda kernel: Kernel(_within(kernel.body, ())))
+    return lowered.map_kernels(lambda kernel: Kernel(with_loops(kernel.body, _changed)))
 
 
-def _within(items: Sequence[Item], around: tuple[Variable, ...]) -> list[Item]:
-    result: list[Item] = []
-    for item in items:
-        if not isinstance(item, Loop):
-            result.append(item)
-        elif len(items) > 1 and _adds_lanes(item):
-            result += _added(item, around)
-        else:
-            result.append(replace(item, body=_within(item.body, (*around, item.variable))))
-    return result
+def _changed(loop: Loop, beside: Sequence[Item], around: Around) -> list[Item] | None:
+    return _added(loop, around) if len(beside) > 1 and _adds_lanes(loop) else None
 
 
 def _adds_lanes(loop: Loop) -> bool:
@@ -51,14 +44,13 @@ def _adds_lanes(loop: Loop) -> bool:
 
 
 def _is_sum(item: Item, lane: Variable) -> TypeGuard[Accumulate]:
-    if not (isinstance(item, Accumulate) and isinstance(item.op, Add) and item.buffer.is_register):
+    if not is_sum_of_floats(item):
         return False
     load = item.scalar
-    is_vector = isinstance(load, Load) and load.buffer.stride(load.indices, lane) == 1
-    return is_vector and load.dtype.is_floating
+    return isinstance(load, Load) and load.buffer.stride(load.indices, lane) == 1
 
 
-def _added(loop: Loop, around: tuple[Variable, ...]) -> list[Item]:
+def _added(loop: Loop, around: Around) -> list[Item]:
     """Return the loop over pairs, whose sums are arrays within loops over variables, and their totals."""
     half, low = LANES // 2, Variable(LANES // 2)
     own, shape = tuple(map(index, around)), (*(v.extent for v in around), half)

@@ -11,7 +11,7 @@ A compiler adds up the lanes of a vector after each loop over k, which takes as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -33,6 +33,9 @@ from catgrad.loops.passes.schedule.unroll import collapsed
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
+Around = tuple[Variable, ...]
+"""The variables of the loops around another one."""
+
 MAX_ROW = 256
 """Elements of a row whose lanes take as long to add up as a good part of it."""
 
@@ -42,18 +45,31 @@ def expand_sums(lowered: Lowered, machine: Machine) -> Lowered:
     lanes = machine.vectors.lanes
     if lanes == 1:
         return lowered
-    return lowered.map_kernels(lambda kernel: Kernel(_within(kernel.body, (), lanes)))
+
+    def expanded(loop: Loop, beside: Sequence[Item], around: Around) -> list[Item] | None:
+        row = _row_of_sums(loop, lanes)
+        return _expanded(loop, row, around, lanes) if row else None
+
+    return lowered.map_kernels(lambda kernel: Kernel(with_loops(kernel.body, expanded)))
 
 
-def _within(items: Sequence[Item], around: tuple[Variable, ...], lanes: int) -> list[Item]:
+def with_loops(
+    items: Sequence[Item],
+    change: Callable[[Loop, Sequence[Item], Around], list[Item] | None],
+    around: Around = (),
+) -> list[Item]:
+    """Replace loops, of those within each other the outermost, by what a function makes of them, if anything.
+
+    It takes a loop, the items among which it is, and the variables of the loops around it.
+    """
     result: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):
             result.append(item)
-        elif row := _row_of_sums(item, lanes):
-            result += _expanded(item, row, around, lanes)
+        elif (changed := change(item, items, around)) is not None:
+            result += changed
         else:
-            result.append(replace(item, body=_within(item.body, (*around, item.variable), lanes)))
+            result.append(replace(item, body=with_loops(item.body, change, (*around, item.variable))))
     return result
 
 
@@ -69,11 +85,12 @@ def _row_of_sums(rows: Loop, lanes: int) -> Loop | None:
     extent = row.variable.extent
     if not isinstance(extent, int) or extent % lanes or not 2 * lanes <= extent <= MAX_ROW:
         return None
-    is_plain = not rows.conditions and not row.conditions and all(map(_is_sum, row.body))
+    is_plain = not rows.conditions and not row.conditions and all(map(is_sum_of_floats, row.body))
     return row if is_plain and _are_separate(row.body) and _is_contiguous(row) else None
 
 
-def _is_sum(item: Item) -> TypeGuard[Accumulate]:
+def is_sum_of_floats(item: Item) -> TypeGuard[Accumulate]:
+    """Tell whether a statement adds a float to a register."""
     if not (isinstance(item, Accumulate) and isinstance(item.op, Add)):
         return False
     return item.buffer.is_register and item.buffer.type.dtype.is_floating
@@ -91,7 +108,7 @@ def _is_contiguous(row: Loop) -> bool:
     return strides <= {0, 1} and 1 in strides
 
 
-def _expanded(rows: Loop, row: Loop, around: tuple[Variable, ...], lanes: int) -> list[Item]:
+def _expanded(rows: Loop, row: Loop, around: Around, lanes: int) -> list[Item]:
     """Return the initial lanes, the loops with a sum for each of them, and the loop that adds them up."""
     vector, lane = Variable(size_hint(row.variable.extent) // lanes), Variable(lanes)
     place = Substituted({row.variable: index(vector) * lanes + index(lane)})
