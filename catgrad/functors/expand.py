@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
 from catgrad.terms.block import any_operation, blocks, map_blocks
 from catgrad.terms.build import build
 from catgrad.terms.op import Op
+from catgrad.terms.structural import result
 from catgrad.terms.term import Term, singleton
 from catgrad.types import NdArrayType
 
@@ -34,4 +36,11 @@ class Expand(LocalFunctor):
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if self.has(op) or op.body is None:
             return singleton(map_blocks(op, self), *inputs)
-        return self(build(in_wide(op, op.body, inputs, op.outputs(*inputs)), inputs))
+        return self(build(in_wide(op, _named(op), inputs, op.outputs(*inputs)), inputs))
+
+
+def _named(op: Op) -> Callable[..., Any]:
+    """Return the body of a definition, whose result has its name if it should."""
+    body = op.body
+    assert body is not None
+    return (lambda x: result(op.result_name(""), body(x))) if op.names_result else body

@@ -19,7 +19,13 @@ from catgrad.types import Array
 __all__ = ["elu", "gelu", "gelu_tanh", "leaky_relu", "relu", "sigmoid", "silu", "softplus"]
 
 
-class Sigmoid(FloatMap):
+class Activation(FloatMap, register=False):
+    """A map between layers."""
+
+    names_result = True
+
+
+class Sigmoid(Activation):
     """Logistic function: y = 1 / (1 + e⁻ˣ), for floating T.
 
     Type:     (T) -> T, with 0 ≤ y ≤ 1
@@ -38,7 +44,7 @@ class Sigmoid(FloatMap):
         return dy * (y * (1 - y))
 
 
-class Relu(FloatMap):
+class Relu(Activation):
     """Rectifier: y = max(x, 0), for floating T.
 
     Type:     (T) -> T, with y ≥ 0
@@ -58,7 +64,7 @@ class Relu(FloatMap):
         return select(x <= 0, zeros_like(dy), dy)
 
 
-class LeakyRelu(FloatMap):
+class LeakyRelu(Activation):
     """Leaky rectifier: y = x where x > 0, a · x elsewhere, for floating T.
 
     Type:     (T) -> T
@@ -78,7 +84,7 @@ class LeakyRelu(FloatMap):
         return select(x > 0, dy, self.slope * dy)
 
 
-class Elu(FloatMap):
+class Elu(Activation):
     """Exponential linear unit: y = x where x > 0, a · (eˣ - 1) elsewhere, for floating T.
 
     Type:     (T) -> T, with y > -a
@@ -99,7 +105,7 @@ class Elu(FloatMap):
         return select(x > 0, dy, dy * (self.scale * exp(x)))
 
 
-class Softplus(FloatMap):
+class Softplus(Activation):
     """Smooth ramp: y = ln(1 + eˣ), for floating T.
 
     Type:     (T) -> T, with y ≥ 0
@@ -118,7 +124,7 @@ class Softplus(FloatMap):
         return dy * sigmoid(x)
 
 
-class Silu(FloatMap):
+class Silu(Activation):
     """Sigmoid linear unit, or swish: y = x · σ(x), for floating T.
 
     Type:     (T) -> T
@@ -139,7 +145,7 @@ class Silu(FloatMap):
         return dy * (s * (1 + x * (1 - s)))
 
 
-class Gelu(FloatMap):
+class Gelu(Activation):
     """Gaussian error linear unit: y = x · Φ(x) = x/2 · (1 + erf(x/√2)), for floating T.
 
     Type:     (T) -> T
@@ -161,7 +167,7 @@ class Gelu(FloatMap):
         return dy * (cumulative + x * density)
 
 
-class GeluTanh(FloatMap):
+class GeluTanh(Activation):
     """GELU by its approximation: y = x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), for floating T.
 
     Type:     (T) -> T
@@ -169,6 +175,7 @@ class GeluTanh(FloatMap):
     Source:   Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2
     """
 
+    result = "gelu"
     saves = INPUTS
 
     def ref(self, x: Array) -> Any:

@@ -87,7 +87,7 @@ class Attention(Op):
         scores = _scores(q, k)
         if self.causal:
             scores = _masked(scores, _seen(scores, self.window))
-        return _mixed(softmax(part("scores", scores)), v)
+        return _mixed(softmax(part("masked_scores", scores)), v)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -125,7 +125,7 @@ def _scores(q: Var, k: Var) -> Var:
     """q kᵀ / √d over the last two axes."""
     b = tuple(range(q.type.rank - 2))
     t, s, d = range(len(b), len(b) + 3)
-    return Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
+    return part("scores", Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k)) * _scale(q)
 
 
 def _masked(scores: Var, seen: Any) -> Var:

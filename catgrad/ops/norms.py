@@ -61,8 +61,8 @@ class Normalisation(Op, register=False):
         scale, least = SCALES.get(x.dtype, FLOAT32_SCALES)
         scaled = part("scaled", absolute(x) * scale + least)  # most squares would be subnormal, and slow
         square = part("mean_square", mean(x * x, self.axes(x)))
-        scaled_square = mean(scaled * scaled, self.axes(x))
-        fits = square < inf
+        scaled_square = part("scaled_mean_square", mean(scaled * scaled, self.axes(x)))
+        fits = part("is_finite", square < inf)
         # The branch that is not selected must have a finite derivative too.
         large = rsqrt(select(fits, zeros_like(scaled_square) + 1, scaled_square)) * scale
         return self.copies(part("rstd", select(fits, rsqrt(square + self.epsilon), large)), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -130,6 +131,8 @@ class Op:
     """f(unit, x) = x."""
     right_unit: ClassVar[float | None] = None
     """f(x, unit) = x."""
+    names_result: ClassVar[bool] = False
+    """Whether the result of its body is named after it."""
     result: ClassVar[str] = ""
     """The default name of the output in emitted code; if empty, that of the operation."""
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
@@ -190,7 +193,7 @@ class Op:
 
     def result_name(self, *operands: str) -> str:
         """Return a name for the output in emitted code; operands without a name are empty."""
-        return self.result or type(self).__name__.lower()
+        return self.result or re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     def compute(self, *arrays: Any) -> Any:
         """Evaluate `ref`: 16-bit numbers are widened to float32, and the caller rounds the result."""

@@ -140,14 +140,18 @@ class Named(Op, register=False):
         require_name_of_array(self.name)
 
 
+PART, RESULT = ".", ".."
+"""Prefixes of names that the layer completes: of what reads a value, and of what it is computed from."""
+
+
 class Label(Named):
     """The identity, with a name for messages, diagrams and emitted code: y = x.
 
-    A name that begins with a dot is relative to the layer of what reads the value: definitions name their
-    parts so.
+    A name that begins with a dot is relative to the layer of what reads the value, and one with two dots to
+    that of what the value is computed from: definitions name their parts so, and their results.
 
     Type:     (T) -> T
-    Gradient: dx = dy, and is named d_<name>
+    Gradient: dx = dy, and is named d_<name>, but for results
     """
 
     saves = NOTHING
@@ -160,15 +164,17 @@ class Label(Named):
         return x
 
     def __post_init__(self) -> None:
-        require_name_of_array(self.name.removeprefix("."))
+        require_name_of_array(self.name.removeprefix(RESULT).removeprefix(PART))
 
     def rev(self, dy: Any) -> Any:
+        if self.name.startswith(RESULT):
+            return dy
         return Label(f".d_{self.name[1:]}" if self.is_relative else f"d_{self.name}")(dy)
 
     @property
     def is_relative(self) -> bool:
         """Tell whether the name is completed by the layer of the value."""
-        return self.name.startswith(".")
+        return self.name.startswith(PART)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -177,7 +183,12 @@ class Label(Named):
 
 def part(name: str, x: Any) -> Any:
     """Name a part of a definition, within the layer that computes it."""
-    return Label(f".{name}")(x)
+    return Label(PART + name)(x)
+
+
+def result(name: str, x: Any) -> Any:
+    """Name the result of a definition, within the layer of what it is computed from."""
+    return Label(RESULT + name)(x)
 
 
 class StopGradient(Op):

@@ -29,6 +29,8 @@ class Axis(Enum):
     """Warp groups run all iterations: a block adds a product of parts of two arrays to its registers."""
     LANES = "lanes"
     """Neighbouring threads exchange registers in all iterations, at once."""
+    PAIRWISE = "pairwise"
+    """The elements of a vector are added up in pairs, and the sum to a register."""
     EITHER = "either"
     """The one iteration is the last item where warp groups multiply, or the others, which mean the same."""
     COPY = "copy"
@@ -52,7 +54,7 @@ class Axis(Enum):
     @property
     def is_whole(self) -> bool:
         """Tell whether all iterations are one line of a printed kernel."""
-        return self in (Axis.OUTER, Axis.TENSOR, Axis.LANES, Axis.COPY, Axis.MOVE, Axis.WARPGROUP)
+        return self in WHOLE
 
     @property
     def is_vector(self) -> bool:
@@ -63,3 +65,15 @@ class Axis(Enum):
     def has_team(self) -> bool:
         """Tell whether several threads run one iteration together."""
         return self in (Axis.BLOCK, Axis.WARP)
+
+
+WHOLE = (
+    Axis.OUTER,
+    Axis.TENSOR,
+    Axis.WARPGROUP,
+    Axis.LANES,
+    Axis.PAIRWISE,
+    Axis.COPY,
+    Axis.MOVE,
+)
+"""Kinds of which all iterations are one line of a printed kernel."""

@@ -12,10 +12,10 @@ from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
 from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.simplify.narrow import narrow
 from catgrad.loops.passes.simplify.scalars import scalars_first, scalars_last
-from catgrad.loops.passes.vectors.add_in_halves import add_in_halves
 from catgrad.loops.passes.vectors.copy_transposed import transposed_copier
 from catgrad.loops.passes.vectors.lanes_of_sums import expand_sums
 from catgrad.loops.passes.vectors.overlap import overlap
+from catgrad.loops.passes.vectors.pairwise_sums import pairwise_sums
 from catgrad.loops.passes.vectors.vectorise import vectorise
 from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 
@@ -37,7 +37,7 @@ PASSES = (
     vectorise_rows,
     transposed_copier(),
     expand_sums,
-    add_in_halves,
+    pairwise_sums,
     contract_arrays,
     name_accumulators,
 )

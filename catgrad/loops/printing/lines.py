@@ -48,6 +48,15 @@ class For(Line):
 
 
 @dataclass(frozen=True)
+class PairwiseSum(Line):
+    """The sum of neighbouring elements of a dtype from an address, added to a register or an element."""
+
+    total: str
+    dtype: Dtype
+    address: Text
+
+
+@dataclass(frozen=True)
 class Selected(Line):
     """A loop over numbers that meet conditions: `threads` test as many at once, and store them in order."""
 

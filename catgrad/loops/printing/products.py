@@ -1,4 +1,4 @@
-"""Print statements over whole axes: matrix products, whose operands have nested axes, sorts, and copies."""
+"""Print statements over whole axes: matrix products, whose operands have nested axes, sums, sorts, copies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Variable, nested_axes, stride
-from catgrad.loops.ir.nest import Loop, MatMul, Sort, Store, own_variables
+from catgrad.loops.ir.nest import Accumulate, Loop, MatMul, Sort, Store, own_variables, statements
 from catgrad.loops.ir.scalar import Load
 from catgrad.loops.printing.expressions import Expressions
-from catgrad.loops.printing.lines import Copy, Line, NestedAxes, Product, Sorting
+from catgrad.loops.printing.lines import Copy, Line, NestedAxes, PairwiseSum, Product, Sorting
 from catgrad.printing.dialect import Text
 
 
@@ -51,6 +51,15 @@ def sorting(here: Expressions, s: Sort) -> Sorting:
         (here.address(s.buffer, places, own), here.size(places.coefficient(s.along))),
         s.descending,
     )
+
+
+def pairwise_sum(here: Expressions, loop: Loop) -> PairwiseSum:
+    """Print a loop that adds up the elements of a vector in pairs."""
+    [s] = statements(loop.body)
+    assert isinstance(s, Accumulate) and isinstance(s.scalar, Load)
+    array, at = s.scalar.buffer, s.scalar.buffer.flat(s.scalar.indices)
+    total = here.name_of(s.buffer) if s.buffer.is_register else here.element(s.buffer, s.indices)
+    return PairwiseSum(total, s.scalar.dtype, here.address(array, at, (loop.variable,)))
 
 
 def copied(here: Expressions, loop: Loop) -> list[Line] | None:

@@ -40,6 +40,7 @@ from catgrad.loops.printing.lines import (
     TileProduct,
     WarpgroupProduct,
 )
+from catgrad.loops.printing.products import pairwise_sum
 from catgrad.types import Dtype
 
 MANY_SUMS = 64
@@ -245,6 +246,7 @@ WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.OUTER: outer_products,
     Axis.TENSOR: tile_product,
     Axis.LANES: joined_runs,
+    Axis.PAIRWISE: pairwise_sum,
     Axis.COPY: asynchronous_copy,
     Axis.MOVE: move,
     Axis.WARPGROUP: whole_line,

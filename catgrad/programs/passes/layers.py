@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
-from catgrad.terms.structural import Copy, Label
+from catgrad.terms.structural import PART, RESULT, Copy, Label
 
 
 def with_innermost_names(function: Function) -> Function:
@@ -36,22 +36,25 @@ COTANGENT = "d_"
 
 def with_whole_names(function: Function) -> Function:
     """Prefix relative names, which begin with a dot, by the layers of their values."""
-    relative = {v: name for v, name in function.names.items() if name.startswith(".")}
+    relative = {v: name for v, name in function.names.items() if name.startswith(PART)}
     if not relative:
         return function
     names = {v: name for v, name in function.names.items() if v not in relative}
-    found = layers_of_values(replace(function, names=names), recomputed=True)
+    absolute = replace(function, names=names)
+    readers, operands = layers_of_values(absolute, recomputed=True), _of_operands(absolute, _known(absolute)[0])
     for value, name in relative.items():
-        layer = found.get(value, "")
-        same = layer.startswith(COTANGENT) and name.startswith(f".{COTANGENT}")
-        names[value] = f"{layer}.{name[1 + same * len(COTANGENT) :]}" if layer else name[1:]
+        layer = (operands if name.startswith(RESULT) else readers).get(value, "")
+        role = name.removeprefix(RESULT).removeprefix(PART)
+        same = layer.startswith(COTANGENT) and role.startswith(COTANGENT)
+        names[value] = f"{layer}.{role[same * len(COTANGENT) :]}" if layer else role
     return replace(function, names=names)
 
 
 def layers_of_values(function: Function, recomputed: bool = False) -> dict[int, str]:
-    """Return the layer of each value: of its name or parameters, of what reads it, or of its operands.
+    """Return the layer of each value: of its name or parameters, of what reads it, or of its last operand.
 
-    If several layers read it, it is in the innermost one around them. What a layer multiplies by its matrices
+    If several layers read it, it is in the innermost one around them, and so is what reads arrays of a layer
+    around that one. What a layer multiplies by its matrices
     is its input, and not part of it. What is computed from cotangents is in the layer of the first of them,
     and what its reverse has `recomputed` in the layer itself.
     """
@@ -59,16 +62,24 @@ def layers_of_values(function: Function, recomputed: bool = False) -> dict[int, 
     readers: dict[tuple[int, bool], list[str]] = {}
     for (op, inputs, outputs), origin in zip(reversed(function.body), reversed(origins), strict=True):
         for v in outputs:
-            found[v] = found[v] or _around(readers.get((v, False), readers.get((v, True), ())))
+            around = _around(readers.get((v, False), readers.get((v, True), ())))
+            is_within = v not in function.names and around.startswith(f"{found[v]}.")
+            found[v] = around if is_within or not found[v] else found[v]
         layer = origin or next((found[v] for v in outputs if found[v]), "")
         reverses = layer.startswith(COTANGENT)
         enters = op.contracts and (reverses or not parameters.isdisjoint(inputs))
         for v in inputs if recomputed or not reverses else ():
             known = readers.setdefault((v, reverses), [])
             known += [layer.removeprefix(COTANGENT)] if layer and not enters else []
+    return _of_operands(function, found)
+
+
+def _of_operands(function: Function, found: Mapping[int, str]) -> dict[int, str]:
+    """Give values without a layer that of the operand computed last."""
+    found, order = dict(found), {v: k for k, apply in enumerate(function.body) for v in apply.outputs}
     for _, inputs, outputs in function.body:
-        layer = next((found[v] for v in reversed(inputs) if found.get(v)), "")
-        found |= {v: layer for v in outputs if not found[v]}
+        last = max((v for v in inputs if found.get(v)), key=lambda v: order.get(v, -1), default=None)
+        found |= {v: found[last] for v in outputs if last is not None and not found[v]}
     return found
 
 

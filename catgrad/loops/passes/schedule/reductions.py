@@ -121,7 +121,7 @@ class _Schedule:
         scalar = self._widened(r.scalar)
         first = next((k for k, v in enumerate(order) if v in r.axes), len(order))
         inside, own = [v for v in order[first:] if v in self.free], tuple(map(index, self.free))
-        total = Buffer(accumulator(r.op), NdArrayType(tuple(v.extent for v in self.free), wide))
+        total = self._accumulator(wide)
         if in_two and self._is_long(order[first:]) and not inside:
             return nested(order[:first], self._added_in_two(order[first:], own, total, scalar))
         last: Scalar = Load(total, own)
@@ -140,7 +140,7 @@ class _Schedule:
         outer, *rows = found.rows
         part, total = (
             self._accumulator(Dtype.float32),
-            replace(self._accumulator(Dtype.float64), name="total"),
+            self._total(),
         )
         add = Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64))
         last = self._narrowed(cast(Load(total, own), Dtype.float32))
@@ -154,7 +154,7 @@ class _Schedule:
     def _partial_sums(self, found: ShortRows, part: Buffer, own: Indices, last: Item) -> list[Item]:
         """Sum rows to one sum for each of their elements, add these up, and use the total."""
         r, identity = self.reduce, number(self.reduce.identity, self.wide)
-        sums = Buffer(part.name, NdArrayType((*part.type.shape, found.element.extent), self.wide))
+        sums = Buffer(lanes_of(part), NdArrayType((*part.type.shape, found.element.extent), self.wide))
         at = (*own, index(found.element))
         add = Accumulate(sums, at, r.op, self._widened(found.scalar))
         again = Variable(found.element.extent)
@@ -167,7 +167,11 @@ class _Schedule:
 
     def _accumulator(self, dtype: Dtype) -> Buffer:
         shape = tuple(v.extent for v in self.free)
-        return Buffer(accumulator(self.reduce.op), NdArrayType(shape, dtype))
+        return Buffer(accumulator(self.reduce), NdArrayType(shape, dtype))
+
+    def _total(self) -> Buffer:
+        """The accumulator of partial sums."""
+        return replace(self._accumulator(Dtype.float64), name=_after(self.reduce.buffer, "total"))
 
     def _widened(self, term: Scalar) -> Scalar:
         """Convert a term to the accumulator's dtype; a product of two float32 is exact in float64."""
@@ -204,7 +208,7 @@ class _Schedule:
     ) -> list[Item]:
         """Sum partial sums, the outer one in float64: a float32 would lose late terms."""
         r = self.reduce
-        total = Buffer("total", NdArrayType(part.type.shape, Dtype.float64))
+        total = self._total()
         iteration: list[Item] = [
             Store(part, own, number(0, Dtype.float32)),
             *nested(order[1:], [Accumulate(part, own, Add(), scalar)]),
@@ -216,16 +220,31 @@ class _Schedule:
 
 
 def name_accumulators(lowered: Lowered, machine: Machine) -> Lowered:
-    """Name accumulators that several kernels share after the results that they are copied to."""
+    """Name accumulators after the results that they are copied to, if several kernels share them."""
     every = (s for kernel in kernels(lowered.steps) for s in statements(kernel.body) if isinstance(s, Store))
     copies = {s.scalar.buffer: s.buffer for s in every if isinstance(s.scalar, Load)}
-    shared = (b for b in copies if b.space is Space.WORKSPACE and b.name in ACCUMULATORS.values())
+    shared = (b for b in copies if b.space is Space.WORKSPACE and _accumulates(b, copies[b]))
     return lowered.replace_buffers({b: replace(b, name=copies[b].name) for b in shared})
 
 
-def accumulator(op: Op) -> str:
-    """Return a name for what accumulates by an operation."""
-    return ACCUMULATORS.get(type(op)) or op.result or op.macro.lower()
+def accumulator(r: Reduce) -> str:
+    """Return a name for what accumulates to the result of a reduction."""
+    return _after(r.buffer, ACCUMULATORS.get(type(r.op)) or r.op.result or r.op.macro.lower())
+
+
+def _accumulates(register: Buffer, result: Buffer) -> bool:
+    """Tell by its name whether an accumulator is that of a result."""
+    return register.name in {_after(result, role) for role in ACCUMULATORS.values()}
+
+
+def lanes_of(sum: Buffer) -> str:
+    """Return a name for the sums of which each lane of a vector has one."""
+    return f"{sum.name}_lanes"
+
+
+def _after(result: Buffer, role: str) -> str:
+    """Name a register after a result, unless that has its name."""
+    return role if result.name.rpartition(".")[2] == role else f"{result.name}_{role}"
 
 
 def reduced_serially(r: Reduce) -> list[Item]:

@@ -29,6 +29,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Load, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.schedule.reductions import lanes_of
 from catgrad.loops.passes.schedule.unroll import collapsed
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
@@ -117,7 +118,7 @@ def _expanded(rows: Loop, row: Loop, around: Around, lanes: int) -> list[Item]:
     for add in row.body:
         assert isinstance(add, Accumulate)
         dtype, shape = add.buffer.type.dtype, (*(v.extent for v in around), lanes)
-        each = Buffer(add.buffer.name, NdArrayType(shape, dtype), Space.LOCAL)
+        each = Buffer(lanes_of(add.buffer), NdArrayType(shape, dtype), Space.LOCAL)
         begins.append(Store(each, (*own, index(first)), number(0, dtype)))
         sums.append(Accumulate(each, (*own, index(lane)), Add(), place.scalar(add.scalar)))
         totals.append(replace(add, scalar=Load(each, (*own, index(last)))))

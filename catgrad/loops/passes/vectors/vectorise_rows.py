@@ -28,6 +28,7 @@ from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.schedule.fuse import fused
 from catgrad.loops.passes.schedule.interchange import sums_innermost
+from catgrad.loops.passes.schedule.reductions import lanes_of
 from catgrad.loops.passes.schedule.rows import blocks, rest
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
@@ -182,16 +183,16 @@ class _Lanes:
         if any(i.coefficient(self.row) for i in at):
             return array, indices
         if array in self.private or any(i.coefficient(self.row) for i in indices):
-            return self._lane_of(self.wide, array), (*at, index(lane))
+            return self._lane_of(self.wide, array, array.name), (*at, index(lane))
         if array in self.written:
-            return self._lane_of(self.totals, array), (*at, index(lane))
+            return self._lane_of(self.totals, array, lanes_of(array)), (*at, index(lane))
         return array, indices
 
-    def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer) -> Buffer:
+    def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer, name: str) -> Buffer:
         """Scalar expansion: the array with one element for each lane, contiguous."""
         if array not in known:
             shape = (*(array.type.shape[axis] for axis in array.order), self.lanes)
-            known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
+            known[array] = Buffer(name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
         return known[array]
 
     def load(self, old: Load, lane: Variable) -> Load:
@@ -236,7 +237,7 @@ class _Lanes:
         self.begin += nested(every, [Store(total, tuple(map(index, every)), zero)])
         *free, lane = (Variable(size) for size in total.type.shape)
         at = tuple(map(index, free))
-        lanes = Buffer(array.name, NdArrayType((), array.type.dtype), Space.REGISTER)
+        lanes = Buffer(f"{array.name}_sum", NdArrayType((), array.type.dtype), Space.REGISTER)
         summed = nested([lane], [Accumulate(lanes, (), Add(), Load(total, (*at, index(lane))))])
         last = Accumulate(array, _all_axes(array, at), Add(), Load(lanes, ()))
         self.end += nested(free, [Store(lanes, (), zero), *summed, last])

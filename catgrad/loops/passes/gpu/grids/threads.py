@@ -138,7 +138,7 @@ def _reduced(r: Reduce, threads: int, costs: GpuCosts) -> list[Item]:
     if count(r.axes) <= -(-count(r.axes) // threads) + costs.combine_iterations // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
-    total = Buffer(accumulator(r.op), NdArrayType((), wide), Space.REGISTER)
+    total = Buffer(accumulator(r), NdArrayType((), wide), Space.REGISTER)
     return [
         Store(total, (), number(r.identity, wide)),
         marked(r.axes, [Accumulate(total, (), r.op, converted(r.scalar, wide))], Axis.THREAD),

@@ -32,6 +32,7 @@ from catgrad.loops.ir.scalar import Buffer, Load, Space, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.grids.side_by_side import are_independent
+from catgrad.loops.passes.schedule.reductions import accumulator
 from catgrad.types import NdArrayType
 
 MIN_PARTS = 2**10
@@ -97,7 +98,7 @@ def _one_kernel(rows: Kernel, step: Kernel, sums: _Sums) -> Kernel | None:
     begin, adds, end = list[Item](), list[Item](), list[Item]()
     for r in sums.reductions:
         dtype = r.buffer.type.dtype
-        total = Buffer("sum", NdArrayType(r.buffer.type.shape, dtype), Space.LOCAL, order=(1,))
+        total = Buffer(accumulator(r), NdArrayType(r.buffer.type.shape, dtype), Space.LOCAL, order=(1,))
         at = (index(sums.part), index(sums.columns))
         scalar = Substituted(dict(zip(r.axes, map(index, axes), strict=True))).scalar(r.scalar)
         begin.append(Store(total, at, number(r.identity, dtype)))
