@@ -145,8 +145,8 @@ class _Binder:
         if loop.axis.is_whole:
             self._written(loop)
             return [loop]
+        hoisted = self._hoisted(loop)
         with self.numbering.scope():
-            hoisted = self._hoisted(loop)
             self._written(loop)
             self.around.append(loop.variable.extent)
             body = self.block(loop.body)
