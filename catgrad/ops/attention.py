@@ -17,7 +17,7 @@ from catgrad.ops.sequences import sequence_mask
 from catgrad.ops.shape import reshape
 from catgrad.ops.softmax import Softmax, softmax, softmax_of_seen
 from catgrad.terms.op import Examples, Op, Types, floating
-from catgrad.terms.structural import Constant, part
+from catgrad.terms.structural import Constant, part, result
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
@@ -136,7 +136,8 @@ def _mixed(weights: Any, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
-    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v)
+    y = Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v)
+    return result("attended", y)
 
 
 def shared_heads(x: Var, heads: int) -> Var:

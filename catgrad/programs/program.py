@@ -15,6 +15,8 @@ from catgrad.errors import DtypeError, OptionError, ShapeError, one_line
 from catgrad.initialisers import Stored
 from catgrad.naming import require_dotted, require_name_of_array
 from catgrad.ops.random import Draw
+from catgrad.ops.scan import Scan
+from catgrad.ops.table import Stack
 from catgrad.programs.ports import Kind, Port, Role, check_distinct, tables
 from catgrad.terms import check
 from catgrad.terms.block import blocks
@@ -175,11 +177,28 @@ class Nested(Op, register=False):
 def nest(function: Function, prepare: Callable[[Function], Function]) -> Function:
     """Lower and prepare every block of a function."""
 
+    names = _names_of_stacks(function)
+
     def nested(apply: Apply) -> Apply:
-        inside = [prepare(straighten(block.term)) for block in blocks(apply.op).values()]
+        inside = [prepare(_with_names(straighten(b.term), apply, names)) for b in blocks(apply.op).values()]
         return apply._replace(op=Nested(apply.op, tuple(inside))) if inside else apply
 
     return replace(function, body=tuple(map(nested, function.body)))
+
+
+def _with_names(block: Function, apply: Apply, names: Mapping[int, str]) -> Function:
+    """Name the rows and invariants of a loop as outside, where they have no names in it."""
+    if not isinstance(apply.op, Scan):
+        return block
+    outside = [*zip(block.arguments, apply.inputs, strict=True)][apply.op.carried :]
+    return replace(block, names={v: names[x] for v, x in outside if x in names} | dict(block.names))
+
+
+def _names_of_stacks(function: Function) -> dict[int, str]:
+    """Return the names of values; those of stacks are what the names of the rows have in common."""
+    stacks = [apply for apply in function.body if isinstance(apply.op, Stack)]
+    named = [(op, [function.names.get(row, "") for row in rows], y) for op, rows, [y] in stacks]
+    return {y: op.result_name(*rows) for op, rows, y in named if all(rows)} | dict(function.names)
 
 
 def dtypes(function: Function) -> frozenset[str]:

@@ -87,7 +87,8 @@ def _known(function: Function) -> tuple[dict[int, str], set[int], list[str]]:
     """Return layers by names, parameters and cotangents; parameters, rearranged too; layers of reverses."""
     own = {v: layer_of(name) or name for v, name in function.names.items()}
     found = {v: own.get(v, "") for v in function.arguments}
-    parameters = {v for v in function.arguments if "." in function.names.get(v, "")}
+    dotted = {v for v in function.arguments if "." in function.names.get(v, "")}
+    parameters = {v for v in dotted if not function.names[v].startswith(COTANGENT)}
     origins: list[str] = []
     for _, inputs, outputs in function.body:
         weight = next((found[v] for v in inputs if v in parameters), "")
