@@ -109,6 +109,8 @@ def is_variable(scalar: Scalar) -> bool:
 class ScriptCosts:
     """Costs of variables: a scalar gets one if the time that it saves is more than that of setting it."""
 
+    outlive_loops = False
+
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
         """Compare the iterations of a loop with one evaluation before it."""
         if isinstance(scalar, (Number, IndexValue)) or scalar.dtype is Dtype.bool or is_variable(scalar):

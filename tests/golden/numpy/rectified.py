@@ -70,7 +70,8 @@ def init(seed):
 def predict(layer_0_weight, layer_1_bias, layer_3_weight, x):
     """P × X → Ŷ: the model's output."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
-    y_hat = np.maximum(layer_0_out + layer_1_bias, 0) @ layer_3_weight  # f32[batch,3]
+    layer_1_relu = np.maximum(layer_0_out + layer_1_bias, 0)  # f32[batch,5]
+    y_hat = layer_1_relu @ layer_3_weight  # f32[batch,3]
     return [y_hat]
 
 
@@ -78,7 +79,8 @@ def loss(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
     """P × X × Y → R: the loss between the output and y."""
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
-    y_hat = np.maximum(layer_0_out + layer_1_bias, 0) @ layer_3_weight  # f32[batch,3]
+    layer_1_relu = np.maximum(layer_0_out + layer_1_bias, 0)  # f32[batch,5]
+    y_hat = layer_1_relu @ layer_3_weight  # f32[batch,3]
     loss = np.square(y_hat - y).sum() / np.float32(3 * batch)  # f32[]
     return [loss]
 
@@ -87,11 +89,12 @@ def rev(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
     """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
+    layer_1_relu = np.maximum(total, 0)  # f32[batch,5]
     d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_x = d_0_out @ layer_0_weight.T  # f32[batch,4]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
-    d_3_weight = np.maximum(total, 0).T @ d_y_hat  # f32[5,3]
+    d_3_weight = layer_1_relu.T @ d_y_hat  # f32[5,3]
     return [d_0_weight, d_1_bias, d_3_weight, d_x]
 
 
@@ -99,10 +102,11 @@ def rev_p(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
     """P × X × Ŷ′ → P′: the part of rev for the parameters."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
+    layer_1_relu = np.maximum(total, 0)  # f32[batch,5]
     d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
-    d_3_weight = np.maximum(total, 0).T @ d_y_hat  # f32[5,3]
+    d_3_weight = layer_1_relu.T @ d_y_hat  # f32[5,3]
     return [d_0_weight, d_1_bias, d_3_weight]
 
 
@@ -111,8 +115,8 @@ def grads(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
-    maximum = np.maximum(total, 0)  # f32[batch,5]
-    y_hat = maximum @ layer_3_weight  # f32[batch,3]
+    layer_1_relu = np.maximum(total, 0)  # f32[batch,5]
+    y_hat = layer_1_relu @ layer_3_weight  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = np.float32(3 * batch)  # f32[]
     loss = np.square(difference).sum() / count  # f32[]
@@ -120,7 +124,7 @@ def grads(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
     d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
-    d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
+    d_3_weight = layer_1_relu.T @ d_y_hat  # f32[5,3]
     return [loss, d_0_weight, d_1_bias, d_3_weight]
 
 
@@ -149,8 +153,8 @@ def step(
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
-    maximum = np.maximum(total, 0)  # f32[batch,5]
-    y_hat = maximum @ layer_3_weight  # f32[batch,3]
+    layer_1_relu = np.maximum(total, 0)  # f32[batch,5]
+    y_hat = layer_1_relu @ layer_3_weight  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = np.float32(3 * batch)  # f32[]
     loss = np.square(difference).sum() / count  # f32[]
@@ -158,7 +162,7 @@ def step(
     d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
-    d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
+    d_3_weight = layer_1_relu.T @ d_y_hat  # f32[5,3]
     new_momentum_0_weight = 0.9 * momentum_0_weight + d_0_weight  # f32[4,5]
     new_0_weight = layer_0_weight - 0.05 * new_momentum_0_weight  # f32[4,5]
     new_momentum_1_bias = 0.9 * momentum_1_bias + d_1_bias  # f32[5]

@@ -243,8 +243,11 @@ def lanes_of(sum: Buffer) -> str:
 
 
 def _after(result: Buffer, role: str) -> str:
-    """Name a register after a result, unless that has its name."""
-    return role if result.name.rpartition(".")[2] == role else f"{result.name}_{role}"
+    """Name a register after a result, or after its layer if it is just a total; or by a word that both have."""
+    layer, dot, own = result.name.rpartition(".")
+    if role in own.split("_"):
+        return role
+    return layer + dot + role if own == Add.result else f"{result.name}_{role}"
 
 
 def reduced_serially(r: Reduce) -> list[Item]:

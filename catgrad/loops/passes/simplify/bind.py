@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from catgrad.dims import Size
 from catgrad.loops.ir.axis import Axis
@@ -48,6 +49,9 @@ IsBound = Callable[[Scalar], bool]
 class Costs(Protocol):
     """Cost model of registers: what recomputing costs a machine, compared with a register."""
 
+    outlive_loops: ClassVar[bool]
+    """Whether registers for what is hoisted out of a loop serve what comes after it too."""
+
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
         """Tell whether a loop of `iterations` gains from a register for an invariant scalar."""
 
@@ -75,6 +79,7 @@ class RegisterCosts:
     of a choice load is loaded before it.
     """
 
+    outlive_loops = True
     longest: int = 80
     loads_before_choices: bool = False
 
@@ -145,13 +150,14 @@ class _Binder:
         if loop.axis.is_whole:
             self._written(loop)
             return [loop]
-        hoisted = self._hoisted(loop)
-        with self.numbering.scope():
-            self._written(loop)
-            self.around.append(loop.variable.extent)
-            body = self.block(loop.body)
-            self.around.pop()
-            self._written(loop)
+        with nullcontext() if self.costs.outlive_loops else self.numbering.scope():
+            hoisted = self._hoisted(loop)
+            with self.numbering.scope():
+                self._written(loop)
+                self.around.append(loop.variable.extent)
+                body = self.block(loop.body)
+                self.around.pop()
+                self._written(loop)
         return [*hoisted, replace(loop, body=body)]
 
     def _written(self, item: Item) -> None:
