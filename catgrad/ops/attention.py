@@ -125,7 +125,8 @@ def _scores(q: Var, k: Var) -> Var:
     """q kᵀ / √d over the last two axes."""
     b = tuple(range(q.type.rank - 2))
     t, s, d = range(len(b), len(b) + 3)
-    return part("scores", Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k)) * _scale(q)
+    scores: Var = part("scores", Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k))
+    return scores * _scale(q)
 
 
 def _masked(scores: Var, seen: Any) -> Var:
@@ -136,8 +137,8 @@ def _mixed(weights: Any, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
-    y = Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v)
-    return result("attended", y)
+    y: Var = result("attended", Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v))
+    return y
 
 
 def shared_heads(x: Var, heads: int) -> Var:

@@ -176,7 +176,6 @@ class Nested(Op, register=False):
 
 def nest(function: Function, prepare: Callable[[Function], Function]) -> Function:
     """Lower and prepare every block of a function."""
-
     names = _names_of_stacks(function)
 
     def nested(apply: Apply) -> Apply:

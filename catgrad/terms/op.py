@@ -132,7 +132,7 @@ class Op:
     right_unit: ClassVar[float | None] = None
     """f(x, unit) = x."""
     names_result: ClassVar[bool] = False
-    """Whether the result of its body is named after it."""
+    """Name the result of its body after it."""
     result: ClassVar[str] = ""
     """The default name of the output in emitted code; if empty, that of the operation."""
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)

@@ -6,6 +6,7 @@ Each was timed alone, many times in a row. In TurboWarp all cost less, and about
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from catgrad.dims import Size
@@ -109,7 +110,7 @@ def is_variable(scalar: Scalar) -> bool:
 class ScriptCosts:
     """Costs of variables: a scalar gets one if the time that it saves is more than that of setting it."""
 
-    outlive_loops = False
+    outlive_loops: ClassVar[bool] = False
 
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
         """Compare the iterations of a loop with one evaluation before it."""

@@ -53,7 +53,7 @@ class PairwiseSum(Line):
 
     total: str
     dtype: Dtype
-    address: Text
+    address: str
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ def with_whole_names(function: Function) -> Function:
         return function
     names = {v: name for v, name in function.names.items() if v not in relative}
     absolute = replace(function, names=names)
-    readers, operands = layers_of_values(absolute, recomputed=True), _of_operands(absolute, _known(absolute)[0])
+    readers, operands = (
+        layers_of_values(absolute, recomputed=True),
+        _of_operands(absolute, _known(absolute)[0]),
+    )
     for value, name in relative.items():
         layer = (operands if name.startswith(RESULT) else readers).get(value, "")
         role = name.removeprefix(RESULT).removeprefix(PART)

@@ -243,7 +243,7 @@ def lanes_of(sum: Buffer) -> str:
 
 
 def _after(result: Buffer, role: str) -> str:
-    """Name a register after a result, or after its layer if it is just a total; or by a word that both have."""
+    """Name a register after a result, of a mere total after its layer, or by a word that both have."""
     layer, dot, own = result.name.rpartition(".")
     if role in own.split("_"):
         return role

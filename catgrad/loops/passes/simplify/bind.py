@@ -50,7 +50,7 @@ class Costs(Protocol):
     """Cost model of registers: what recomputing costs a machine, compared with a register."""
 
     outlive_loops: ClassVar[bool]
-    """Whether registers for what is hoisted out of a loop serve what comes after it too."""
+    """Keep what is hoisted out of a loop in registers for what comes after it too."""
 
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
         """Tell whether a loop of `iterations` gains from a register for an invariant scalar."""
@@ -79,7 +79,7 @@ class RegisterCosts:
     of a choice load is loaded before it.
     """
 
-    outlive_loops = True
+    outlive_loops: ClassVar[bool] = True
     longest: int = 80
     loads_before_choices: bool = False
 
