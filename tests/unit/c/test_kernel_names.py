@@ -71,6 +71,31 @@ def test_arrays_are_named_after_the_layer_that_they_come_from():
     assert not [name for name in named if re.fullmatch(r"compute_(product|pad|window|greatest)(_\d+)?", name)]
 
 
+def test_results_of_activations_are_named_after_them_and_the_layer_before_them():
+    source = emit(chosen("lenet")[0].task, "c").source
+    assert {"conv_0_relu", "conv_1_relu"} <= set(re.findall(r"float \*(\w+);", source))
+    assert "_maximum" not in source.replace("maximum_f32", "")
+
+
+def test_arrays_of_rolled_layers_are_named_as_their_definitions_name_them():
+    arrays = set(re.findall(r"float \*(\w+);", emit(chosen("char-gpt")[0].task, "c").source))
+    assert {"block_self_attn_attended", "block_linear1_gelu", "block_norm1_mean", "block_norm2_mean"} <= arrays
+    assert {"d_block_linear2_product", "d_block_self_attn_out_proj_product"} <= arrays  # by invariants of a loop
+    assert not [name for name in arrays if "block_0" in name]
+
+
+def test_sums_are_named_after_their_results_and_added_up_by_a_function():
+    source = emit(chosen("iris-150")[0].task, "c").source
+    assert "d_dense_1_bias[i] += sum_of_16_f32(d_dense_1_bias_sum_lanes + i * 16);" in source
+    assert "float dense_0_product_sum" in source
+
+
+def test_an_element_is_loaded_once_for_several_loops():
+    source = emit(chosen("char-gpt")[0].task, "c").source
+    [kernel] = re.findall(r"void compute_d_block_x\(.*?\n}\n", source, re.DOTALL)
+    assert kernel.count("= norm_mean[") == 1
+
+
 def test_a_kernel_of_several_layers_has_the_name_of_none():
     batch, width = NdArrayType((32,)), NdArrayType((16,))
     model = layers.sequential(*(layers.dense(batch, width, width) for _ in range(3)))

@@ -126,5 +126,5 @@ def test_emitted_loops_ask_for_the_widest_vectors():
         return re.findall(r"#pragma omp simd(.*)\n *for", source)
 
     assert clauses(lambda x: x + 1.0) == [""]
-    assert clauses(lambda x: ops.sum(ops.exp(x))) == [" WIDEST reduction(+ : sum)"]
+    assert clauses(lambda x: ops.sum(ops.exp(x))) == [" WIDEST reduction(+ : y_hat_sum)"]
     assert clauses(ops.sin) == [" reduction(max : farthest)", " WIDEST", " WIDEST"]
