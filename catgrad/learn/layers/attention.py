@@ -80,7 +80,7 @@ def attention(
 
         def forward(x: Var, *ends: Any) -> Var:
             parts = zip("qkv", ops.split(into(x), sizes, -1), strict=True)
-            q, k, v = (_by_head(label(name, part), width) for name, part in parts)
+            q, k, v = (label(f"{name}_heads", _by_head(label(name, x), width)) for name, x in parts)
             if rotary is not None:
                 positions = None if memory is None else ops.reshape(POSITION(), 1)
                 q, k = (ops.rotary(y, rotary, positions=positions) for y in (q, k))
@@ -89,7 +89,7 @@ def attention(
             else:
                 group = ops.reshape(q, *k.shape[:-2], heads // kv_heads, width)
                 y = remembering(group, k, v, min(memory, window or memory))
-            return label("out", until_lengths(out(_joined(ops.reshape(y, *q.shape))), *ends))
+            return label("out", until_lengths(out(label("joined", _joined(ops.reshape(y, *q.shape)))), *ends))
 
         return build(forward, [A + B, *types_of_lengths(A, lengths)])
 
