@@ -79,7 +79,8 @@ def test_results_of_activations_are_named_after_them_and_the_layer_before_them()
 
 def test_arrays_of_rolled_layers_are_named_as_their_definitions_name_them():
     arrays = set(re.findall(r"float \*(\w+);", emit(chosen("char-gpt")[0].task, "c").source))
-    assert {"block_self_attn_attended", "block_linear1_gelu", "block_norm1_mean", "block_norm2_mean"} <= arrays
+    assert {"block_self_attn_attended", "block_linear1_gelu"} <= arrays
+    assert {"block_norm1_mean", "block_norm2_mean"} <= arrays
     assert {"block_self_attn_joined", "d_block_self_attn_joined"} <= arrays
     assert "d_block_linear2_product" in arrays  # after an invariant of a loop
     assert not [name for name in arrays if "block_0" in name]
