@@ -23,7 +23,7 @@ PARTS: dict[AttentionPart, type[WarpgroupOutput | OfQueries | OfKeys]] = {
 SHAPES = {
     (AttentionPart.OUTPUT, 64): (128, 128),
     (AttentionPart.OUTPUT, 128): (128, 128),
-    (AttentionPart.QUERIES, 64): (128, 64),
+    (AttentionPart.QUERIES, 64): (128, 128),
     (AttentionPart.QUERIES, 128): (64, 64),
     (AttentionPart.KEYS, 64): (128, 64),
     (AttentionPart.KEYS, 128): (64, 32),
