@@ -50,6 +50,9 @@ CASES = {
 """The dtype, batch, queries, keys and features of operands, and whether the mask is causal."""
 
 
+T = Dim("t")
+
+
 def definition(causal, arrays):
     """Compute attention of the same numbers in float64."""
     wide = [np.asarray(widened(a), np.float64) for a in arrays]
@@ -100,6 +103,19 @@ def test_heads_of_a_packed_projection_are_read_where_they_lie():
     assert boxes == {128: 3 + 3 + 2, 64: 1}  # of the output, of the queries and of the keys
     wanted = evaluate(reverse(build(packed, [NdArrayType((2, 200, 384))])), *map(widened, arrays))
     assert_close(called(artifact.load(simulate=True)().f, arrays), wanted, "bf16")
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize(("s", "d", "causal"), [(150, 64, False), (T, 128, True)])
+def test_the_number_of_queries_may_be_a_symbol(s, d, causal):
+    """Warp groups compute a part, at least, as lengths that symbols are expected to have decide the tiles."""
+    term = attention((), T, s, d, d, causal)
+    artifact = emitted({"f": term}, "bf16")
+    assert fed(artifact) > 0
+    model = artifact.load(simulate=True)()
+    for length in (1, 70, 193):
+        arrays = arrays_for(term, {"t": length})
+        assert_close(called(model.f, arrays), exact((d, d, causal, None), arrays), "bf16")
 
 
 @pytest.mark.parametrize(
