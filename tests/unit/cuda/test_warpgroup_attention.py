@@ -274,10 +274,15 @@ def is_right(term, artifact):
 # ---- nvcc
 
 
+def instructions(code):
+    """List the instructions of a kernel, without what decides whether they run."""
+    return re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?(.*?)\s*;", code)
+
+
 def overwritten(code):
     """Find instructions that write left factors in registers before products have been awaited."""
     factors, found = set(), []
-    for line in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?(.*?)\s*;", code):
+    for line in instructions(code):
         if product := re.match(r"HGMMA\S*\s+R\d+, R(\d+), gdesc", line):
             factors |= {*range(int(product[1]), int(product[1]) + 4)}
         elif "DEPBAR.LE gsb0, 0x0" in line:
@@ -285,6 +290,30 @@ def overwritten(code):
         elif (target := re.match(r"(?!ST|HGMMA)\S+\s+R(\d+)\b", line)) and int(target[1]) in factors:
             found.append(line)
     return found
+
+
+def in_flight(code):
+    """Find instructions that access sums of products before the groups of these have been awaited."""
+    groups, found = [set()], []
+    for line in instructions(code):
+        if product := re.match(r"HGMMA\.64x(\d+)x\d+\S*\s+R(\d+)", line):
+            columns, first = map(int, product.groups())
+            groups[-1] |= {*range(first, first + columns // 2)}
+            groups += [set()] if "gsb0" in line else []
+        elif wait := re.search(r"DEPBAR\.LE gsb0, 0x(\d)", line):
+            groups = groups[-1 - int(wait[1]) :]
+        elif set().union(*groups) & {*map(int, re.findall(r"\bR(\d+)\b", line))}:
+            found.append(line)
+    return found
+
+
+def test_sums_that_are_read_in_flight_are_found():
+    products = (
+        "HGMMA.64x8x16.F32.BF16 R0, gdesc[UR4], RZ, !UPT, gsb0",
+        "HGMMA.64x8x16.F32.BF16 R4, R8, gdesc[UR4], R4, gsb0",
+    )
+    lines = (*products, "WARPGROUP.DEPBAR.LE gsb0, 0x1", "FADD R9, R3, R3", "FADD R9, R4, R3")
+    assert in_flight("".join(f"/*{16 * n:04x}*/ {line} ;\n" for n, line in enumerate(lines))) == [lines[-1]]
 
 
 @NEEDS_NVCC
@@ -302,7 +331,7 @@ def test_scores_are_exponentiated_while_tensor_cores_multiply(options, tmp_path)
     counts = []
     for name, code in found.items():
         assert not re.search(r"\b(LDL|STL|HMMA|LDGSTS)\b", code) and "UTMALDG.4D" in code
-        assert not overwritten(code)
+        assert not overwritten(code) and not in_flight(code)
         assert max(map(int, re.findall(r"\bR(\d+)\b", code))) < 216
         exponentials = code.count("MUFU.EX2") // (2 if "logsumexp" in name else 1)
         _, behind = code.split("WARPGROUP.DEPBAR.LE gsb0, 0x1", 1)
