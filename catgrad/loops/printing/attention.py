@@ -61,17 +61,14 @@ class Attention:
 
     def __init__(self, block: Loop) -> None:
         self.block, self.ago = block, dict[Loop, int]()
-        products = [loop for loop in _whole(block.body) if _operands(loop)]
-        every = [each for loop in products for each in _operands(loop)]
-        first = {each.name: each for each in reversed(every)}
+        found = [*map(_operands, _whole(block.body))]
+        first = {each.name: each for operands in reversed(found) for each in operands}
         self.operands = [first[name] for name in OPERANDS.values() if name in first]
-        rows, columns = (
-            {each[i].name: each[i] for each in map(_operands, products) if len(each) > 1} for i in (0, 1)
-        )
-        self.kept = list(rows.values())
-        row, column = self.kept[0], next(iter(columns.values()))
-        places = size_hint(row.place.extent), size_hint(column.place.extent)
-        self.heads = Heads(size_hint(row.tile.dimensions[0].size), *places, len(self.kept))
+        of_memory = [operands for operands in found if len(operands) == 2]
+        self.kept = [*{rows.name: rows for rows, _ in of_memory}.values()]
+        rows, columns = of_memory[0]
+        places = size_hint(rows.place.extent), size_hint(columns.place.extent)
+        self.heads = Heads(size_hint(rows.tile.dimensions[0].size), *places, len(self.kept))
         self._take(block.body)
 
     def _take(self, items: Sequence[Item]) -> None:

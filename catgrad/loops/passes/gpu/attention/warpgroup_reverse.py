@@ -1,6 +1,6 @@
 """The reverse of attention by warp groups (wgmma): two kernels, so that each sum has a fixed order.
 
-A block has 64 queries for each of its warp groups, or 64 keys, and goes through tiles of 64 keys, or queries:
+A block has 64 queries, or keys, for each of its warp groups, and goes through tiles of the others:
 
     scores, products = queries · keysᵀ, cotangents · valuesᵀ               begin
     wait for the scores; weights = exponentials(scores)                    while the products are computed
