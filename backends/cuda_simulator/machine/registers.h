@@ -9,14 +9,17 @@ constexpr unsigned REGISTERS = 65536, MAX_THREAD_REGISTERS = 256;
 SIMULATOR_STATE unsigned registers[MAX_THREADS];
 SIMULATOR_STATE unsigned free_registers;  // that threads gave
 
-/* A block that is alone on its multiprocessor begins with all its registers, by multiples of 8 a thread. */
-SIMULATOR_UNSEEN inline void begin_registers() {
-    const unsigned equal = REGISTERS / block.size / 8 * 8;
+/* Blocks begin with all registers of the multiprocessor that they share, by multiples of 8 a thread. */
+SIMULATOR_UNSEEN inline void share_registers(unsigned blocks) {
+    const unsigned equal = REGISTERS / blocks / block.size / 8 * 8;
     for (unsigned i = 0; i < block.size; i++) {
         registers[i] = equal < MAX_THREAD_REGISTERS ? equal : MAX_THREAD_REGISTERS;
     }
     free_registers = 0;
 }
+
+/* A block is alone, unless it says otherwise before any of its threads gives registers. */
+SIMULATOR_UNSEEN inline void begin_registers() { share_registers(1); }
 
 SIMULATOR_UNSEEN inline void check_registers(unsigned count, bool is_possible) {
     if (count % 8 || count < 24 || count > MAX_THREAD_REGISTERS || !is_possible) {

@@ -207,9 +207,13 @@ class Barrier(_Statement):
 
 @dataclass(eq=False)
 class Await(_Statement):
-    """A point behind which warp groups have computed their next product, but for the `pending` last ones."""
+    """A point behind which warp groups have computed their products, but for the `pending` last ones.
+
+    Of the tiles that they hold, they need the `done` first ones no more.
+    """
 
     pending: int
+    done: int = 0
 
 
 class Body:

@@ -1,4 +1,8 @@
-"""Print attention by warp groups: tiles that a producer brings, and products of them, as one line each."""
+"""Print attention by warp groups: tiles that a producer brings, and products of them, as one line each.
+
+A product of rows and columns has both in memory: rows are those of the block, which are kept, and columns are
+the next tile of a ring. A product with weights in registers takes the next tile too, or one taken before.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,43 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.boxes import Box, box
-from catgrad.loops.ir.index import ZERO, Variable
+from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Reduce, Store, loops, perfect_nest, size_hint
 from catgrad.loops.ir.scalar import Scalar
 from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.fed_lines import (
+    BroughtTile,
+    FedAttention,
+    Heads,
+    KeptProduct,
+    KeptRows,
+    RoundedWeights,
+    WeightedProduct,
+)
 from catgrad.loops.printing.lines import For, Line, When
 from catgrad.printing.dialect import Text
-from catgrad.types import Dtype
 
-OPERANDS = ("queries", "keys", "values")
-"""Names of the operands, in their order."""
-
-Operand = tuple[str, Box, Variable]
-"""The name of an operand, its tile as a box, and the variable of places in this."""
-
-
-@dataclass(frozen=True)
-class BroughtTile(Line):
-    """A copy of the tile of an operand, a box from an element on, to the next stage of a ring."""
-
-    operand: str
-    first: tuple[Text, ...]
+OPERANDS = {
+    ("query", "feature"): "queries",
+    ("key", "feature"): "keys",
+    ("key", "column"): "values",
+    ("query", "column"): "cotangents",
+}
+"""Names of operands by those of their axes, in their order."""
 
 
 @dataclass(frozen=True)
-class QueryProduct(Line):
-    """The scores of queries and the next tile of keys, whose heads have so many features."""
+class Operand:
+    """An operand of a product: its name, its tile as a box, and the variable of places in this."""
 
-    dtype: Dtype
-    features: int
-    scores: str
+    name: str
+    tile: Box
+    place: Variable
 
-
-@dataclass(frozen=True)
-class ValueProduct(Line):
-    """The next tile of values, multiplied by weights in registers, which is added to the output."""
-
-    dtype: Dtype
-    features: int
-    output: str
-    weights: str
-
-
-@dataclass(frozen=True)
-class RoundedWeights(Line):
-    """Scores that are rounded to a dtype, two in a register."""
-
-    dtype: Dtype
-    weights: str
-    scores: str
-
-
-@dataclass(frozen=True)
-class FedAttention(Line):
-    """The lines of the warp groups of a block, and those by which a producer brings what they multiply."""
-
-    features: int
-    tiles: tuple[Line, ...]
-    lines: tuple[Line, ...]
+    @property
+    def first(self) -> tuple[Index, ...]:
+        """The first element of the tile, but for its feature."""
+        return tuple(d.index.substitute({self.place: ZERO}) for d in self.tile.dimensions[1:])
 
 
 def fed_attention(items: Sequence[Item]) -> Loop | None:
@@ -73,16 +56,65 @@ def fed_attention(items: Sequence[Item]) -> Loop | None:
     return next((x for x in own if isinstance(x, Loop) and x.axis is Axis.BLOCK), None)
 
 
-def operands(attention: Loop) -> list[Operand]:
-    """List the operands, each with its first tile."""
-    every = [each for loop in _whole(attention.body) for each in _operands(loop)]
-    return [next(each for each in every if each[0] == name) for name in OPERANDS]
+class Attention:
+    """The products of the warp groups of a block, and the operands that they have in memory."""
 
+    def __init__(self, block: Loop) -> None:
+        self.block, self.ago = block, dict[Loop, int]()
+        found = [*map(_operands, _whole(block.body))]
+        first = {each.name: each for operands in reversed(found) for each in operands}
+        self.operands = [first[name] for name in OPERANDS.values() if name in first]
+        of_memory = [operands for operands in found if len(operands) == 2]
+        self.kept = [*{rows.name: rows for rows, _ in of_memory}.values()]
+        rows, columns = of_memory[0]
+        places = size_hint(rows.place.extent), size_hint(columns.place.extent)
+        self.heads = Heads(size_hint(rows.tile.dimensions[0].size), *places, len(self.kept))
+        self._take(block.body)
 
-def features(attention: Loop) -> int:
-    """Count the features of a head."""
-    (_, queries, _), *_ = operands(attention)
-    return size_hint(queries.dimensions[0].size)
+    def _take(self, items: Sequence[Item]) -> None:
+        """Find how many tiles ago that of each product was taken, 0 if it is the next one."""
+        taken = list[tuple[str, tuple[Index, ...]]]()
+        for loop in (item for item in items if isinstance(item, Loop)):
+            if loop.axis is not Axis.WARPGROUP:
+                self._take(loop.body)
+            elif found := _operands(loop):
+                tile = found[-1].name, found[-1].first
+                self.ago[loop] = len(taken) - taken.index(tile) if tile in taken else 0
+                taken += [] if tile in taken else [tile]
+
+    def fed(self, here: Expressions, lines: Sequence[Line]) -> FedAttention:
+        """Print what warp groups do, and what a producer brings: rows, and tiles in the order of products."""
+        rows = (KeptRows(each.name, _first(here, each), i) for i, each in enumerate(self.kept))
+        return FedAttention(self.heads, (*rows, *self._through(here, self.block.body)), tuple(lines))
+
+    def _through(self, here: Expressions, items: Sequence[Item]) -> Iterator[Line]:
+        for item in items:
+            if not isinstance(item, Loop):
+                continue
+            if self.ago.get(item) == 0:
+                tile = _operands(item)[-1]
+                yield BroughtTile(tile.name, _first(here, tile))
+            elif item.axis is Axis.SERIAL and [*_whole(item.body)]:
+                variable, lines = item.variable, tuple(self._through(here, item.body))
+                conditions = tuple(map(here.condition, item.conditions))
+                body = (When(conditions, lines),) if conditions else lines
+                yield For(here.variables[variable], here.size(variable.extent), body, step=variable.step)
+
+    def line(self, here: Expressions, loop: Loop) -> Line:
+        """Print a product, or the rounding of its weights."""
+        _, [s] = perfect_nest([loop])
+        assert isinstance(s, Store | Reduce | Accumulate)
+        target = here.name_of(s.buffer)
+        if isinstance(s, Store):
+            [(scores, _)] = s.reads
+            return RoundedWeights(s.buffer.type.dtype, target, here.name_of(scores))
+        *rows, columns = _operands(loop)
+        dtype = columns.tile.buffer.type.dtype
+        if isinstance(s, Reduce):
+            names = [each.name for each in self.kept]
+            return KeptProduct(dtype, self.heads, target, names.index(rows[0].name))
+        [weights] = s.scalar.operands[0].loads()
+        return WeightedProduct(dtype, self.heads, target, here.name_of(weights.buffer), self.ago[loop])
 
 
 def _whole(items: Sequence[Item]) -> Iterator[Loop]:
@@ -98,55 +130,20 @@ def _operands(loop: Loop) -> list[Operand]:
     """List the operands of a product that are in memory."""
     (row, column, *terms), [s] = perfect_nest([loop])
     if isinstance(s, Reduce):
-        queries, keys = s.scalar.operands
+        rows, columns = s.scalar.operands
         [feature] = s.axes
-        return [_operand("queries", queries, row, feature), _operand("keys", keys, column, feature)]
+        return [_operand(rows, row, feature), _operand(columns, column, feature)]
     if not isinstance(s, Accumulate):
         return []
-    _, values = s.scalar.operands
-    [key] = terms
-    return [_operand("values", values, key, column)]
+    [place] = terms
+    return [_operand(s.scalar.operands[1], place, column)]
 
 
-def _operand(name: str, factor: Scalar, place: Variable, feature: Variable) -> Operand:
+def _operand(factor: Scalar, place: Variable, feature: Variable) -> Operand:
     found = box(factor.operands[0], place, feature)
     assert found
-    return name, found, place
+    return Operand(OPERANDS[place.name, feature.name], found, place)
 
 
-def brought_tiles(here: Expressions, attention: Loop) -> Iterator[Line]:
-    """Print what a producer brings: the queries, and the other operand of each product in order."""
-    yield _brought(here, *operands(attention)[0])
-    yield from _through(here, attention.body)
-
-
-def _through(here: Expressions, items: Sequence[Item]) -> Iterator[Line]:
-    for item in items:
-        if isinstance(item, Loop) and item.axis is Axis.WARPGROUP:
-            yield from (_brought(here, *each) for each in _operands(item)[-1:])
-        elif isinstance(item, Loop) and item.axis is Axis.SERIAL and [*_whole(item.body)]:
-            variable, lines = item.variable, tuple(_through(here, item.body))
-            conditions = tuple(map(here.condition, item.conditions))
-            body = (When(conditions, lines),) if conditions else lines
-            yield For(here.variables[variable], here.size(variable.extent), body, step=variable.step)
-
-
-def _brought(here: Expressions, name: str, tile: Box, place: Variable) -> BroughtTile:
-    first = (d.index.substitute({place: ZERO}) for d in tile.dimensions[1:])
-    return BroughtTile(name, tuple(map(here.index, first)))
-
-
-def whole_line(here: Expressions, loop: Loop) -> Line:
-    """Print a product of attention, or the rounding of its weights."""
-    _, [s] = perfect_nest([loop])
-    assert isinstance(s, Store | Reduce | Accumulate)
-    target = here.name_of(s.buffer)
-    if isinstance(s, Store):
-        [(scores, _)] = s.reads
-        return RoundedWeights(s.buffer.type.dtype, target, here.name_of(scores))
-    *_, (_, tile, _) = _operands(loop)
-    dtype, width = tile.buffer.type.dtype, size_hint(tile.dimensions[0].size)
-    if isinstance(s, Reduce):
-        return QueryProduct(dtype, width, target)
-    [weights] = s.scalar.operands[0].loads()
-    return ValueProduct(dtype, width, target, here.name_of(weights.buffer))
+def _first(here: Expressions, operand: Operand) -> tuple[Text, ...]:
+    return tuple(map(here.index, operand.first))

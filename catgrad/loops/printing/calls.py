@@ -11,6 +11,7 @@ from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
+from catgrad.loops.printing.fed_lines import Heads
 from catgrad.loops.printing.lines import Line, Threads
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
@@ -62,10 +63,13 @@ class Feed:
     is_attention: ClassVar[bool] = False
 
 
-class AttentionFeed(Feed):
-    """The tensor maps of queries, keys and values, and the features of their heads."""
+@dataclass(frozen=True)
+class AttentionFeed:
+    """The tensor maps of the operands of attention, and its tiles."""
 
-    is_attention = True
+    heads: Heads
+    maps: tuple[TensorMap, ...]
+    is_attention: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Launch:
     is_wide: bool
     shared_bytes: int = 0
     size: Size = 0
-    feed: Feed | None = None
+    feed: Feed | AttentionFeed | None = None
     large_patches: bool = False
 
     def at(self, extents: Mapping[str, int], spell: Callable[[Size], Text]) -> Launch:

@@ -37,9 +37,10 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import byte_size, is_local
-from catgrad.loops.printing.attention import FedAttention, brought_tiles, features
+from catgrad.loops.printing.attention import Attention
 from catgrad.loops.printing.calls import KernelText, Launch, Parameter
 from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.fed_lines import AwaitedProduct
 from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.lines import (
     Assign,
@@ -139,6 +140,7 @@ class KernelPrinter:
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
         self.per_thread, self.stays = False, False
         self.launch: Launch | None = None
+        self.attention: Attention | None = None
 
     def _finished(self, machine: Machine) -> Kernel:
         """Finish a kernel, but for the nests that are functions of their own."""
@@ -254,6 +256,9 @@ class KernelPrinter:
             assert isinstance(own, Loop)
             fed = self._fed(own, around)
             return [Either(fed, tuple(self._block(others, replace(around, loop=loop))))]
+        if loop.axis is Axis.WARPGROUP:
+            assert self.attention
+            return [self.attention.line(self.expressions, loop)]
         if loop.axis.is_whole:
             return [WHOLE[loop.axis](self.expressions, loop)]
         if loop.conditions and loop.variable.extent == 1:
@@ -272,10 +277,11 @@ class KernelPrinter:
             return fed_lines(self.expressions, loop, self.stays)
         inside, outer = around.inside(loop, threads=loop.threads), self.namer
         self.namer = outer.scope()
+        self.attention = Attention(loop)
         lines = (*self._numbered(loop, inside), *self._block(loop.body, inside))
-        tiles = tuple(brought_tiles(self.expressions, loop))
+        fed = self.attention.fed(self.expressions, lines)
         self.namer = outer
-        return (FedAttention(features(loop), tiles, lines),)
+        return (fed,)
 
     def _versions(self, loop: Loop, version: Version, around: Around) -> Versions:
         """Print a loop twice, and the check that decides; each part declares registers of its own."""
@@ -441,6 +447,8 @@ class KernelPrinter:
             return [matrix_product(self.expressions, s, packed, around.in_parallel)]
         if isinstance(s, Sort):
             return [sorting(self.expressions, s)]
+        if isinstance(s, Await):
+            return [AwaitedProduct(s.pending, s.done)]
         if not isinstance(s, (Store, Accumulate)):
             return [self._simple(s, around)]
         if isinstance(s, Let) and isinstance(s.scalar, Load):
@@ -476,7 +484,7 @@ class KernelPrinter:
             tuple(map(self.expressions.text, s.operands)),
             written.op.macro if written else "",
             self.expressions.size(s.size) if isinstance(s, Check) else None,
-            s.pending if isinstance(s, Barrier | Await) else None,
+            s.pending if isinstance(s, Barrier) else None,
             around.team,
             around.threads,
         )

@@ -22,7 +22,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Load, Masked, Space
 from catgrad.loops.ir.windows import operand_boxes
-from catgrad.loops.printing.attention import features, fed_attention, operands, whole_line
+from catgrad.loops.printing.attention import Attention, fed_attention
 from catgrad.loops.printing.calls import AttentionFeed, Feed, TensorMap
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
@@ -189,12 +189,13 @@ def fed_product(items: Sequence[Item]) -> Loop | None:
     return None if fed_attention(items) else next(found, None)
 
 
-def feed(here: Expressions, items: Sequence[Item]) -> Feed | None:
+def feed(here: Expressions, items: Sequence[Item]) -> Feed | AttentionFeed | None:
     """Print the maps of the operands that the warp groups of a kernel multiply, if they do."""
     attention, product = fed_attention(items), fed_product(items)
     if attention:
-        own = tuple(_tensor_map(here, each, place) for _, each, place in operands(attention))
-        return AttentionFeed(features(attention), own)
+        fed = Attention(attention)
+        maps = tuple(_tensor_map(here, each.tile, each.place) for each in fed.operands)
+        return AttentionFeed(fed.heads, maps)
     if product is None:
         return None
     left, right = operand_boxes(product)
@@ -249,6 +250,5 @@ WHOLE: Mapping[Axis, Callable[[Expressions, Loop], Line]] = {
     Axis.PAIRWISE: pairwise_sum,
     Axis.COPY: asynchronous_copy,
     Axis.MOVE: move,
-    Axis.WARPGROUP: whole_line,
 }
 """Prints loops of these kinds as one line."""

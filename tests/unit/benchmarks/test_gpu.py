@@ -235,7 +235,7 @@ def test_the_check_of_a_device_multiplies_by_warp_groups(form):
 @SIMULATED
 def test_the_check_of_a_device_computes_attention_by_warp_groups():
     text = str(heads_artifact().files["heads.cu"])
-    assert text.count(" multiply_queries_bf16_") == 2 * 4
+    assert text.count(" multiply_kept_bf16_") == 2 * 4 * len(("output", "queries", "keys"))
     assert wrong_heads(150, simulate=True) == ""
 
 

@@ -17,7 +17,7 @@ from catgrad.types import widened
 
 SHAPES = ((2, 21, 20), (2, 37, 20), (2, 37, 17))
 OF_WARPGROUPS = ((130, 64),) * 3
-"""Heads whose output warp groups compute, in two blocks."""
+"""Heads that warp groups compute, and the reverse, in two blocks."""
 
 
 def main() -> None:

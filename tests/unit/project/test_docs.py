@@ -115,7 +115,7 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
             "cuda",
             "cpp",
             ["rows", "words", "small", "product", "rectified", "image", "features", "heads"],
-            15,
+            16,
         ),
     ],
 )

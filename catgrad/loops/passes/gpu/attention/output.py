@@ -83,9 +83,8 @@ class Output(TensorTiles):
         # One division for each row rather than for each element.
         share = _float(Divide(), number(1, FLOAT), total)
         output = _float(Multiply(), self.own(self.output, self.outputs), share)
-        by_rows = (*own, *self.column.own)
-        divided = self.output if self.outputs == by_rows else self.registers("divided", by_rows)
-        divide = unrolled(self.column.own, [self.set(divided, by_rows, output)])
+        divided = self.by_rows(self.output, self.column)
+        divide = unrolled(self.column.own, [self.set(divided, (*own, *self.column.own), output)])
         return [
             self.of_threads(unrolled(own, [combine, *divide])),
             *self.store(0, divided, self.column),

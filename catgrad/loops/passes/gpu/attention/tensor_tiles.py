@@ -76,6 +76,11 @@ class TensorTiles(ThreadTiles):
         """Return the axes of a thread's own elements of rows by columns."""
         return *self.rows.own, *columns.own
 
+    def by_rows(self, sums: Buffer, columns: Side) -> Buffer:
+        """Return the registers that are stored: sums, or others if those are not in the order of rows."""
+        own = (*self.rows.own, *columns.own)
+        return sums if self.own_of(columns) == own else self.registers("stored", own)
+
     def of_blocks(self, body: list[Item]) -> Loop:
         """Give each tile of rows a block: under a causal mask, those with most tiles of columns first."""
         batch, first = self.step.batch, self.rows.first
