@@ -131,43 +131,36 @@ class _Schedule:
         return nested(order[:first], body)
 
     def _by_rows(self, found: ShortRows) -> list[Item]:
-        """Sum short rows, element by element; many in groups, the sums of these in float64."""
-        r, own = self.reduce, tuple(map(index, self.free))
-        if not self._rounds_often(found.terms):
-            part = self._accumulator(self.wide)
-            store = Store(r.buffer, r.indices, self._narrowed(Load(part, own)))
-            return nested(found.outside, self._partial_sums(found, part, own, store))
-        outer, *rows = found.rows
-        part, total = (
-            self._accumulator(Dtype.float32),
-            replace(self._accumulator(Dtype.float64), name="total"),
-        )
-        add = Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64))
-        last = self._narrowed(cast(Load(total, own), Dtype.float32))
-        body = [
-            *_again(found.inside, [Store(total, own, number(0, Dtype.float64))]),
-            *nested([outer], self._partial_sums(replace(found, rows=tuple(rows)), part, own, add)),
-            *_again(found.inside, [Store(r.buffer, r.indices, last)]),
-        ]
-        return nested(found.outside, body)
+        """Sum short rows, element by element, and add up these sums: if there are many rows, in float64."""
+        r, own, element = self.reduce, tuple(map(index, self.free)), found.element
+        sums, at = self._sums(accumulator(r.op), self.wide, element), (*own, index(element))
+        rows, lanes = found.rows, [*found.inside, element]
+        if is_long := self._rounds_often(found.terms):
+            rows = rows[1:]
+        body = _again(lanes, [Store(sums, at, number(r.identity, self.wide))])
+        body += nested([*rows, *lanes], [Accumulate(sums, at, r.op, self._widened(found.scalar))])
+        if is_long:
+            part, sums = sums, self._sums("total", Dtype.float64, element)
+            body += _again(lanes, [Accumulate(sums, at, r.op, cast(Load(part, at), Dtype.float64))])
+            begin = _again(lanes, [Store(sums, at, number(r.identity, Dtype.float64))])
+            body = [*begin, *nested(found.rows[:1], body)]
+        return nested(found.outside, [*body, *_again(found.inside, self._added_up(sums, element.extent))])
 
-    def _partial_sums(self, found: ShortRows, part: Buffer, own: Indices, last: Item) -> list[Item]:
-        """Sum rows to one sum for each of their elements, add these up, and use the total."""
-        r, identity = self.reduce, number(self.reduce.identity, self.wide)
-        sums = Buffer(part.name, NdArrayType((*part.type.shape, found.element.extent), self.wide))
-        at = (*own, index(found.element))
-        add = Accumulate(sums, at, r.op, self._widened(found.scalar))
-        again = Variable(found.element.extent)
-        total = nested([again], [Accumulate(part, own, r.op, Load(sums, (*own, index(again))))])
+    def _sums(self, name: str, dtype: Dtype, *elements: Variable) -> Buffer:
+        """Return an array of sums, for each value of the free variables and of elements of a row."""
+        return Buffer(name, NdArrayType(tuple(v.extent for v in (*self.free, *elements)), dtype))
+
+    def _added_up(self, sums: Buffer, extent: Size) -> list[Item]:
+        """Add up the sums for the elements of a row, and store the total."""
+        r, own, again, dtype = self.reduce, tuple(map(index, self.free)), Variable(extent), sums.type.dtype
+        total = self._sums(sums.name, dtype)
+        add = Accumulate(total, own, r.op, Load(sums, (*own, index(again))))
+        narrow = converted(Load(total, own), self.wide)
         return [
-            *_again([*found.inside, found.element], [Store(sums, at, identity)]),
-            *nested([*found.rows, *found.inside, found.element], [add]),
-            *_again(found.inside, [Store(part, own, identity), *total, last]),
+            Store(total, own, number(r.identity, dtype)),
+            *nested([again], [add]),
+            Store(r.buffer, r.indices, self._narrowed(narrow)),
         ]
-
-    def _accumulator(self, dtype: Dtype) -> Buffer:
-        shape = tuple(v.extent for v in self.free)
-        return Buffer(accumulator(self.reduce.op), NdArrayType(shape, dtype))
 
     def _widened(self, term: Scalar) -> Scalar:
         """Convert a term to the accumulator's dtype; a product of two float32 is exact in float64."""

@@ -18,7 +18,8 @@ from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, Substit
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.vectors.lanes_of_sums import Around, is_sum_of_floats, with_loops
+from catgrad.loops.passes.vectors.lanes_of_sums import Around, with_loops
+from catgrad.loops.passes.vectors.rows_of_sums import is_sum_of_floats
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
