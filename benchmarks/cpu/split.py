@@ -1,4 +1,4 @@
-"""Where the time of emitted C goes: `python -m benchmarks.cpu.split`, which needs `perf` of Linux.
+"""Profile of emitted C: `python -m benchmarks.cpu.split`, which needs `perf` of Linux.
 
 Samples the processor while a step of a workload, or what `--measure` names, is repeated in a process, and
 prints the shares of tiles of products, of copies and transforms of their operands, of all other loops, and
