@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-from benchmarks.cpu.rows import RATIOS, SHARES, counted
+from benchmarks.cpu.rows import LONG, RATIOS, SHARES, counted
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.records import OURS, Record, Row, path_of, read
 from benchmarks.tables import BESIDE, markdown, over, text
@@ -75,7 +75,7 @@ def means(file: Record) -> str:
         f" Geometric mean of the {what} of steps, {counted(each['threads'])}: {each[what][0]:.3g}"
         f" (rows: {each[what][1]})."
         for each in file.more.get("means", ())
-        for what in (RATIOS, SHARES)
+        for what in (RATIOS, SHARES, LONG)
         if what in each
     )
 

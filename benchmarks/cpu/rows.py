@@ -15,8 +15,10 @@ from benchmarks.workloads import STEP
 
 ANY_BATCH = ", any batch"
 """The end of the name of the competitor of ours whose batch has a symbol as its size."""
-RATIOS, SHARES = "ratios", "shares of the roofline"
+RATIOS, SHARES, LONG = "ratios", "shares of the roofline", "shares of a roofline above 5 µs"
 """Figures with geometric means over steps: times over the fastest peer's, and least times over ours."""
+CALL = 5e-6
+"""Seconds of a call from Python, most of the time of steps of which the processor needs less."""
 PEAK, BUSY = "operations a second of a core", "share that others used"
 BANDWIDTH = "bytes a second of a core"
 """Facts of a machine; the last has pairs of a size in bytes and the bandwidth, and is not in older files."""
@@ -91,6 +93,9 @@ def share(row: Row, peaks: Peaks) -> float | None:
 def means(rows: Iterable[Row], peaks: Peaks) -> dict[str, tuple[float, int]]:
     """Return the geometric means of the ratios and of the shares of steps, each with the number of rows."""
     steps = [row for row in rows if row.facts["measure"] == STEP]
+    long = [row for row in steps if (least(row, peaks) or 0) > CALL]
     figures = {RATIOS: [row.ratio for row in steps], SHARES: [share(row, peaks) for row in steps]}
+    if len(long) < len(steps):
+        figures[LONG] = [share(row, peaks) for row in long]
     known = {what: [figure for figure in every if figure] for what, every in figures.items()}
     return {what: (geometric_mean(every), len(every)) for what, every in known.items() if every}

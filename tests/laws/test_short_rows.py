@@ -66,3 +66,44 @@ def test_an_array_that_does_not_depend_on_the_elements_of_a_row_is_no_sum_over_r
 
     lowered = compiled(build(repeated, [NdArrayType((8, 4))]))
     assert not any(b.type.shape[-1:] == (16,) for k in kernels(lowered.steps) for b, _ in k.writes)
+
+
+def of_rows(batch, row: int):
+    """Return sums over all but the middle axis, of elements and of their squares, and the elements' type."""
+    return (lambda x: (ops.sum(x, (0, 2)), ops.sum(x * x, (0, 2)))), [NdArrayType((batch, 3, row))]
+
+
+def adds_up_within_rows(items: Sequence[Item], is_row: bool) -> bool:
+    """Tell whether a compiler adds up the lanes of a vector for each row: those of free axes are three."""
+    every = [item for item in items if isinstance(item, Loop)]
+    adds = [
+        s for loop in every if loop.axis is not Axis.SERIAL for s in loop.body if isinstance(s, Accumulate)
+    ]
+    if is_row and any(s.buffer.is_register for s in adds):
+        return True
+    return any(adds_up_within_rows(loop.body, is_row or loop.variable.extent != 3) for loop in every)
+
+
+@pytest.mark.parametrize("batch", [16, 64, Dim("batch")], ids=str)
+@pytest.mark.parametrize("row", [32, 64, 256])
+def test_sums_over_rows_stay_in_lanes_until_the_last_row(row, batch):
+    lowered = compiled(build(*of_rows(batch, row)))
+    for kernel in kernels(lowered.steps):
+        assert not adds_up_within_rows(VECTORS.finish(kernel).body, is_row=False)
+
+
+@pytest.mark.parametrize("batch", [1, 16, 64, Dim("batch")], ids=str)
+@pytest.mark.parametrize("row", [32, 48, 256])
+def test_sums_in_lanes_are_those_of_the_definition(row, batch):
+    lowered = compiled(build(*of_rows(batch, row)))
+    count = batch if isinstance(batch, int) else 5
+    x = np.random.default_rng(0).integers(-4, 5, (count, 3, row)).astype(np.float32)
+    for shuffled in (False, True):
+        for found, wanted in zip(run(lowered, x, shuffled=shuffled), (x, x * x), strict=True):
+            np.testing.assert_array_equal(found, wanted.sum((0, 2)))
+
+
+def test_late_terms_of_a_sum_of_any_number_of_rows_are_not_lost():
+    x = np.full((2**9, 1, 32), 1 / 3, np.float32)
+    [found, _] = run(compiled(build(*of_rows(Dim("batch"), 32))), np.broadcast_to(x, (2**9, 3, 32)))
+    np.testing.assert_allclose(found, x.size * np.float64(x[0, 0, 0]), rtol=1e-7)

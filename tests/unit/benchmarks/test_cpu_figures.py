@@ -17,6 +17,8 @@ from benchmarks.cpu.roofline import Work
 from benchmarks.cpu.rows import (
     ANY_BATCH,
     BANDWIDTH,
+    CALL,
+    LONG,
     RATIOS,
     SHARES,
     any_batch,
@@ -78,6 +80,15 @@ def test_the_share_is_the_least_time_over_ours():
     one, two = (row("mlp", {OURS: 16.0}, threads=threads, arrays={40: 2}) for threads in (1, 2))
     assert (least(one, PEAKS), share(one, PEAKS), share(two, PEAKS)) == (8.0, 0.5, 0.25)
     assert means([one, two], PEAKS) == {SHARES: (pytest.approx(math.sqrt(0.125)), 2)}
+
+
+def test_steps_shorter_than_a_call_are_left_out_of_another_mean():
+    peaks = Peaks(50.0, {1: 2 / CALL})
+    long, short = (row(name, {OURS: 16.0}, arrays={1: 1}) for name in ("mlp", "iris-16"))
+    short.facts["operations"] = 0
+    found = means([long, short], peaks)
+    assert (found[LONG], found[SHARES][1]) == ((pytest.approx(share(long, peaks)), 1), 2)
+    assert LONG not in means([long], peaks)
 
 
 def test_figures_without_bandwidth_or_arrays_have_no_share():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import NdArrayType, build, ops
+from catgrad import Dim, NdArrayType, build, ops
 from catgrad.learn.layers import dense, sequential, sigmoid, tanh
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
@@ -44,3 +44,14 @@ def test_rows_along_either_axis_of_a_square():
     term, arrays = build(both, [x]), draw_arrays([x])
     for found, wanted in zip(run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("row", [32, 256])
+def test_sums_of_any_number_of_rows(row):
+    x = NdArrayType((Dim("batch"), 3, row))
+    term = build(lambda x: (ops.sum(x, (0, 2)), ops.sum(x * x, (0, 2))), [x])
+    for batch in (1, 7, 300):
+        array = np.random.default_rng(batch).standard_normal((batch, 3, row), np.float32)
+        found = run_on(get_backend("c"), term, array)
+        for sums, terms in zip(found, (array, array * array), strict=True):
+            np.testing.assert_allclose(sums, terms.sum((0, 2), np.float64), rtol=1e-5, atol=1e-4)

@@ -131,47 +131,46 @@ class _Schedule:
         return nested(order[:first], body)
 
     def _by_rows(self, found: ShortRows) -> list[Item]:
-        """Sum short rows, element by element; many in groups, the sums of these in float64."""
-        r, own = self.reduce, tuple(map(index, self.free))
-        if not self._rounds_often(found.terms):
-            part = self._accumulator(self.wide)
-            store = Store(r.buffer, r.indices, self._narrowed(Load(part, own)))
-            return nested(found.outside, self._partial_sums(found, part, own, store))
-        outer, *rows = found.rows
-        part, total = (
-            self._accumulator(Dtype.float32),
-            self._total(),
-        )
-        add = Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64))
-        last = self._narrowed(cast(Load(total, own), Dtype.float32))
-        body = [
-            *_again(found.inside, [Store(total, own, number(0, Dtype.float64))]),
-            *nested([outer], self._partial_sums(replace(found, rows=tuple(rows)), part, own, add)),
-            *_again(found.inside, [Store(r.buffer, r.indices, last)]),
-        ]
-        return nested(found.outside, body)
+        """Sum short rows, element by element, and add up these sums: if there are many rows, in float64."""
+        r, own, element = self.reduce, tuple(map(index, self.free)), found.element
+        name, at = accumulator(r), (*own, index(element))
+        sums = self._sums(lanes_of(name), self.wide, element)
+        rows, lanes = found.rows, [*found.inside, element]
+        if is_long := self._rounds_often(found.terms):
+            rows = rows[1:]
+        body = _again(lanes, [Store(sums, at, number(r.identity, self.wide))])
+        body += nested([*rows, *lanes], [Accumulate(sums, at, r.op, self._widened(found.scalar))])
+        if is_long:
+            name = _after(r.buffer, "total")
+            part, sums = sums, self._sums(lanes_of(name), Dtype.float64, element)
+            body += _again(lanes, [Accumulate(sums, at, r.op, cast(Load(part, at), Dtype.float64))])
+            begin = _again(lanes, [Store(sums, at, number(r.identity, Dtype.float64))])
+            body = [*begin, *nested(found.rows[:1], body)]
+        end = _again(found.inside, self._added_up(name, sums, element.extent))
+        return nested(found.outside, [*body, *end])
 
-    def _partial_sums(self, found: ShortRows, part: Buffer, own: Indices, last: Item) -> list[Item]:
-        """Sum rows to one sum for each of their elements, add these up, and use the total."""
-        r, identity = self.reduce, number(self.reduce.identity, self.wide)
-        sums = Buffer(lanes_of(part), NdArrayType((*part.type.shape, found.element.extent), self.wide))
-        at = (*own, index(found.element))
-        add = Accumulate(sums, at, r.op, self._widened(found.scalar))
-        again = Variable(found.element.extent)
-        total = nested([again], [Accumulate(part, own, r.op, Load(sums, (*own, index(again))))])
+    def _sums(self, name: str, dtype: Dtype, *elements: Variable) -> Buffer:
+        """Return an array of sums, for each value of the free variables and of elements of a row."""
+        return Buffer(name, NdArrayType(tuple(v.extent for v in (*self.free, *elements)), dtype))
+
+    def _added_up(self, name: str, sums: Buffer, extent: Size) -> list[Item]:
+        """Add up the sums for the elements of a row, and store the total."""
+        r, own, again, dtype = self.reduce, tuple(map(index, self.free)), Variable(extent), sums.type.dtype
+        total = self._sums(name, dtype)
+        add = Accumulate(total, own, r.op, Load(sums, (*own, index(again))))
+        narrow = converted(Load(total, own), self.wide)
         return [
-            *_again([*found.inside, found.element], [Store(sums, at, identity)]),
-            *nested([*found.rows, *found.inside, found.element], [add]),
-            *_again(found.inside, [Store(part, own, identity), *total, last]),
+            Store(total, own, number(r.identity, dtype)),
+            *nested([again], [add]),
+            Store(r.buffer, r.indices, self._narrowed(narrow)),
         ]
 
     def _accumulator(self, dtype: Dtype) -> Buffer:
-        shape = tuple(v.extent for v in self.free)
-        return Buffer(accumulator(self.reduce), NdArrayType(shape, dtype))
+        return self._sums(accumulator(self.reduce), dtype)
 
     def _total(self) -> Buffer:
         """The accumulator of partial sums."""
-        return replace(self._accumulator(Dtype.float64), name=_after(self.reduce.buffer, "total"))
+        return self._sums(_after(self.reduce.buffer, "total"), Dtype.float64)
 
     def _widened(self, term: Scalar) -> Scalar:
         """Convert a term to the accumulator's dtype; a product of two float32 is exact in float64."""
@@ -237,9 +236,9 @@ def _accumulates(register: Buffer, result: Buffer) -> bool:
     return register.name in {_after(result, role) for role in ACCUMULATORS.values()}
 
 
-def lanes_of(sum: Buffer) -> str:
-    """Return a name for the sums of which each lane of a vector has one."""
-    return f"{sum.name}_lanes"
+def lanes_of(name: str) -> str:
+    """Name the array of sums of which each lane of a vector has one."""
+    return f"{name}_lanes"
 
 
 def _after(result: Buffer, role: str) -> str:

@@ -6,14 +6,22 @@
                                                      for l < 16: sums[l] += x[j, 16v + l]
                                              for l < 16: sum += sums[l]
 
-A compiler adds up the lanes of a vector after each loop over k, which takes as long as several vectors.
+A compiler adds up the lanes of a vector after each loop over k, which takes as long as several vectors. A sum
+of many terms has a float32 for each row, and one float64 for all; then both are expanded:
+
+    total = 0                                totals[0:16] = 0; total = 0
+    for j:                                   for j:
+        sum = 0                                  sums[0:16] = 0
+        for k < 256: sum += x[j, k]              for v < 16:
+                                                     for l < 16: sums[l] += x[j, 16v + l]
+        total += sum                             for l < 16: totals[l] += sums[l]
+                                             for l < 16: total += totals[l]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import (
@@ -26,19 +34,15 @@ from catgrad.loops.ir.nest import (
     nested,
     size_hint,
 )
-from catgrad.loops.ir.scalar import Buffer, Load, Space, number
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, converted, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.schedule.reductions import lanes_of
-from catgrad.loops.passes.schedule.unroll import collapsed
-from catgrad.ops.arithmetic import Add
+from catgrad.loops.passes.vectors.rows_of_sums import RowsOfSums, rows_of_sums
 from catgrad.types import NdArrayType
 
 Around = tuple[Variable, ...]
 """The variables of the loops around another one."""
-
-MAX_ROW = 256
-"""Elements of a row whose lanes take as long to add up as a good part of it."""
 
 
 def expand_sums(lowered: Lowered, machine: Machine) -> Lowered:
@@ -48,13 +52,13 @@ def expand_sums(lowered: Lowered, machine: Machine) -> Lowered:
         return lowered
 
     def expanded(loop: Loop, beside: Sequence[Item], around: Around) -> list[Item] | None:
-        row = _row_of_sums(loop, lanes)
-        return _expanded(loop, row, around, lanes) if row else None
+        rows = rows_of_sums(loop, beside, lanes)
+        return _expanded(rows, around, lanes) if rows else None
 
-    return lowered.map_kernels(lambda kernel: Kernel(with_loops(kernel.body, expanded)))
+    return lowered.map_kernels(lambda kernel: Kernel(_with_loops(kernel.body, expanded)))
 
 
-def with_loops(
+def _with_loops(
     items: Sequence[Item],
     change: Callable[[Loop, Sequence[Item], Around], list[Item] | None],
     around: Around = (),
@@ -70,57 +74,46 @@ def with_loops(
         elif (changed := change(item, items, around)) is not None:
             result += changed
         else:
-            result.append(replace(item, body=with_loops(item.body, change, (*around, item.variable))))
+            result.append(replace(item, body=_with_loops(item.body, change, (*around, item.variable))))
     return result
 
 
-def _row_of_sums(rows: Loop, lanes: int) -> Loop | None:
-    """Return the loop over the elements of each row, if all it does is to add to registers."""
-    if len(rows.body) != 1:
-        return None
-    row = rows.body[0]
-    while isinstance(row, Loop) and (joined := collapsed(row)):
-        row = joined
-    if not isinstance(row, Loop) or collapsed(replace(rows, body=[row])):
-        return None
-    extent = row.variable.extent
-    if not isinstance(extent, int) or extent % lanes or not 2 * lanes <= extent <= MAX_ROW:
-        return None
-    is_plain = not rows.conditions and not row.conditions and all(map(is_sum_of_floats, row.body))
-    return row if is_plain and _are_separate(row.body) and _is_contiguous(row) else None
-
-
-def is_sum_of_floats(item: Item) -> TypeGuard[Accumulate]:
-    """Tell whether a statement adds a float to a register."""
-    if not (isinstance(item, Accumulate) and isinstance(item.op, Add)):
-        return False
-    return item.buffer.is_register and item.buffer.type.dtype.is_floating
-
-
-def _are_separate(sums: Sequence[Item]) -> bool:
-    """Tell whether each sum is of other registers, and none of them is a term."""
-    read = [buffer for s in sums for buffer, _ in s.reads]
-    return all(read.count(buffer) == 1 for s in sums for buffer, _ in s.writes)
-
-
-def _is_contiguous(row: Loop) -> bool:
-    """Tell whether vectors load the elements of a row side by side."""
-    strides = {size_hint(buffer.stride(at, row.variable)) for buffer, at in row.reads}
-    return strides <= {0, 1} and 1 in strides
-
-
-def _expanded(rows: Loop, row: Loop, around: Around, lanes: int) -> list[Item]:
+def _expanded(rows: RowsOfSums, around: Around, lanes: int) -> list[Item]:
     """Return the initial lanes, the loops with a sum for each of them, and the loop that adds them up."""
-    vector, lane = Variable(size_hint(row.variable.extent) // lanes), Variable(lanes)
-    place = Substituted({row.variable: index(vector) * lanes + index(lane)})
-    first, last, own = Variable(lanes), Variable(lanes), tuple(map(index, around))
-    begins, sums, totals = list[Item](), list[Item](), list[Item]()
-    for add in row.body:
-        assert isinstance(add, Accumulate)
-        dtype, shape = add.buffer.type.dtype, (*(v.extent for v in around), lanes)
-        each = Buffer(lanes_of(add.buffer), NdArrayType(shape, dtype), Space.LOCAL)
-        begins.append(Store(each, (*own, index(first)), number(0, dtype)))
-        sums.append(Accumulate(each, (*own, index(lane)), Add(), place.scalar(add.scalar)))
-        totals.append(replace(add, scalar=Load(each, (*own, index(last)))))
-    inner = nested([vector, lane], sums)
-    return [*nested([first], begins), replace(rows, body=inner), *nested([last], totals)]
+    whole, inside = [*rows.totals.values()] or rows.sums, (*around, rows.loop.variable)
+    vector, lane, again, last = Variable(size_hint(rows.element.extent) // lanes), *map(Variable, [lanes] * 3)
+    change = Substituted({rows.element: index(vector) * lanes + index(lane)})
+    wide = _Lanes(lanes, {s.buffer: around if s in whole else inside for s in (*rows.sums, *whole)})
+    body = nested([vector, lane], [wide.add(s, lane, change.scalar(s.scalar)) for s in rows.sums])
+    if rows.totals:
+        added: list[Item] = [wide.add(s, again, wide.load(part, again)) for part, s in rows.totals.items()]
+        body = [*wide.begin(rows.sums), *body, *nested([again], added)]
+    end = nested([last], [replace(s, scalar=wide.load(s.buffer, last)) for s in whole])
+    return [*wide.begin(whole), replace(rows.loop, body=body), *end]
+
+
+class _Lanes:
+    """Arrays in the place of registers, with an element for each lane, within the loops around."""
+
+    def __init__(self, lanes: int, around: Mapping[Buffer, Around]) -> None:
+        shapes = {old: (*(v.extent for v in variables), lanes) for old, variables in around.items()}
+        self.lanes, self.around = lanes, around
+        self.arrays = {
+            old: Buffer(lanes_of(old.name), NdArrayType(shape, old.type.dtype), Space.LOCAL)
+            for old, shape in shapes.items()
+        }
+
+    def load(self, register: Buffer, lane: Variable) -> Load:
+        """Return the element of a lane."""
+        return Load(self.arrays[register], (*map(index, self.around[register]), index(lane)))
+
+    def begin(self, sums: Sequence[Accumulate]) -> list[Item]:
+        """Set the lanes of sums to 0."""
+        lane = Variable(self.lanes)
+        places = [self.load(s.buffer, lane) for s in sums]
+        return nested([lane], [Store(x.buffer, x.indices, number(0, x.dtype)) for x in places])
+
+    def add(self, s: Accumulate, lane: Variable, scalar: Scalar) -> Accumulate:
+        """Add a scalar to the lane of a sum."""
+        place = self.load(s.buffer, lane)
+        return replace(s, buffer=place.buffer, indices=place.indices, scalar=converted(scalar, place.dtype))

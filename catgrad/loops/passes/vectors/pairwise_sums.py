@@ -15,7 +15,7 @@ from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, Substit
 from catgrad.loops.ir.scalar import Load, Number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.vectors.lanes_of_sums import is_sum_of_floats
+from catgrad.loops.passes.vectors.rows_of_sums import is_sum_of_floats
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 

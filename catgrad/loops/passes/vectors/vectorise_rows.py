@@ -185,7 +185,7 @@ class _Lanes:
         if array in self.private or any(i.coefficient(self.row) for i in indices):
             return self._lane_of(self.wide, array, array.name), (*at, index(lane))
         if array in self.written:
-            return self._lane_of(self.totals, array, lanes_of(array)), (*at, index(lane))
+            return self._lane_of(self.totals, array, lanes_of(array.name)), (*at, index(lane))
         return array, indices
 
     def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer, name: str) -> Buffer:
