@@ -108,9 +108,9 @@ PREDICT = ("predict", "predict_prepared")
 PARTLY = {
     "kept": ({"keep": ["last"]}, ["first.weight", "last.weight"]),
     "trained": ({"train": ["last"]}, ["first.weight"]),
-    "stored": ({"train": ["last"], "parameters": Dtype.int8}, ["first.weight"]),
+    "stored": ({"train": ["last"], "parameters": Dtype.int8}, ["first.weight", "last.weight"]),
 }
-"""Quantised models with parameters, and their weights that are packed: those that train are rounded first."""
+"""Quantised models with parameters, and the weights that are packed: floats are rounded first."""
 
 
 @pytest.mark.parametrize("openmp", [False, True])
