@@ -71,7 +71,7 @@ class Cast(Op):
         """Tell whether the result, if it is an integer, has all numbers of another dtype: none saturates."""
         if not self.after.is_integer:
             return True
-        return self.after.limits.min <= dtype.limits.min and dtype.limits.max <= self.after.limits.max
+        return bool(self.after.limits.min <= dtype.limits.min and dtype.limits.max <= self.after.limits.max)
 
     @property
     def widens(self) -> bool:
@@ -87,7 +87,7 @@ class Cast(Op):
         """Return whether it makes floating-point numbers of integers, none of which is rounded."""
         if not (self.before.is_integer and self.after.is_floating):
             return False
-        return int(self.before.limits.max) <= 2 ** (int(self.after.limits.nmant) + 1)
+        return bool(self.before.limits.max <= 2 ** (int(self.after.limits.nmant) + 1))
 
     @property
     def widens_bytes(self) -> bool:

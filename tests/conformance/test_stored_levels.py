@@ -109,7 +109,7 @@ def test_products_read_the_levels_that_are_stored(name):
     np.testing.assert_array_equal(found, wanted)
     predict = emit(task, "numpy").program.kinds[Kind.PREDICT]
     reads = [apply.op for apply in predict.body if {*apply.inputs} & {*predict.taking(Role.PARAMETER)}]
-    assert Cast(Dtype.int8, Dtype.float32) not in reads  # whose levels were a rounded copy
+    assert Cast(Dtype.int8, Dtype.float32) not in reads  # products read no rounded copy
 
 
 def test_files_keep_levels(tmp_path):
