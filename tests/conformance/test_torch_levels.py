@@ -73,6 +73,8 @@ class Function(torch.nn.Module):
 
 SCALES, ZEROS = torch.tensor([0.125, 0.5, 0.3]), torch.tensor([3, 0, 250])
 CHANNELS = (SCALES, ZEROS, 1, 0, 255, torch.uint8)
+DECIMAL, TIE = (0.0641, 0, -128, 127, torch.int8), 0.2243499904870987
+"""A number that is half a level if 1 / s is rounded once, and less if s is rounded before."""
 FUNCTIONS = {
     "levels of uint8": lambda x: levels.quantize_per_tensor(x, *PIXELS),
     "levels of int8": lambda x: levels.quantize_per_tensor(x, *SUMS),
@@ -93,6 +95,8 @@ FUNCTIONS = {
     "another grid": lambda x: levels.dequantize_per_tensor(
         levels.quantize_per_tensor(x, *SUMS), 0.25, 1, -128, 127, torch.int8
     ),
+    "a scale that is no float32": lambda x: levels.quantize_per_tensor(TIE * x.sign(), *DECIMAL),
+    "rounded to such a scale": lambda x: rounded(TIE * x.sign(), *DECIMAL),
     "rounded": lambda x: rounded(x, *PIXELS),
     "rounded channels": lambda x: levels.dequantize_per_channel(
         levels.quantize_per_channel(x.reshape(-1, 3, 4), *CHANNELS), *CHANNELS

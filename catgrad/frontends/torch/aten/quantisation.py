@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten, register, require
 from catgrad.ops.quantised import along, clamped, nearest_levels
@@ -33,6 +35,8 @@ QUANTISE, DEQUANTISE = (f"quantized_decomposed.{half}quantize" for half in ("", 
 def per_tensor_levels(x: Var, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any) -> Var:
     """Return the levels clamp(round(x / s) + z, q₀, q₁)."""
     s, z = _single(scale, zero_point)
+    if isinstance(s, float) and not has_single_inverse(s):  # 1 / s is rounded once
+        x, s = x * float(np.float32(1 / s)), 1.0
     return per_channel_levels(x, s, z, None, quant_min, quant_max, dtype)
 
 
@@ -60,6 +64,13 @@ def per_channel_numbers(
     _check(q, scale, out_dtype)
     difference = q if zero_point is None else q - along(q, zero_point, axis, Dtype.int32)
     return ops.dequantise(difference, scale, 0, axis)
+
+
+def has_single_inverse(scale: Any) -> bool:
+    """Tell whether 1 / s of a scale is the same if s is rounded to float32 before, as that of an array is."""
+    if not isinstance(scale, float):
+        return True
+    return bool(np.float32(1 / scale) == np.float32(1) / np.float32(scale))
 
 
 def _single(*numbers: Any) -> list[Any]:

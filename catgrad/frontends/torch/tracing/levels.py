@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad.frontends.torch.aten.quantisation import DEQUANTISE, QUANTISE
+from catgrad.frontends.torch.aten.quantisation import DEQUANTISE, QUANTISE, has_single_inverse
 
 
 def fuse_levels(program: Any) -> None:
@@ -26,7 +26,8 @@ def fuse_levels(program: Any) -> None:
         if levels is None or str(levels.target) != f"{QUANTISE}{kind}" or levels.args[1:] != node.args[1:]:
             continue
         x, *numbers, _ = levels.args
-        if not all(each.meta["val"].dtype is torch.float32 for each in (x, node)):
+        is_float32 = all(each.meta["val"].dtype is torch.float32 for each in (x, node))
+        if not is_float32 or not has_single_inverse(numbers[0]):
             continue
         with graph.inserting_before(node):
             rounded = graph.call_function(fake[kind], (x, *numbers))
