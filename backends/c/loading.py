@@ -33,8 +33,9 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     library.forks = not manifest["openmp"]
     model = loaded(program, library, LibraryFunction, PreparingLearner)
     if PREDICT_PREPARED in program.variants:
-        predict, members = program.kinds[Kind.PREDICT], len(manifest.get("prepared", ()))
-        model.predict_prepared = PreparedFunction(library, program, predict, members)
+        names = [weight["name"] for weight in manifest.get("prepared", ())]
+        predict = program.kinds[Kind.PREDICT]
+        model.predict_prepared = PreparedFunction(library, program, predict, names)
     return model
 
 

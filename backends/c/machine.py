@@ -45,7 +45,8 @@ class Packing:
         itemsize, groups = product.left.dtype.itemsize, (product.rows, product.columns, product.depth)
         height, width, depth = (size_of(tuple(v.extent for v in group)) for group in groups)
         if product.packed:
-            copied = 0 if isinstance(width, int) and width < self.wide else bounded(height, self.strips)
+            is_narrow = isinstance(width, int) and width < self.wide
+            copied = 0 if itemsize == 1 or is_narrow else bounded(height, self.strips)
             return copied * (self.rows * itemsize + LINE_BYTES)
         rows, columns = bounded(depth, self.rows), -(-bounded(width, self.columns) // self.panel) * self.panel
         if itemsize == 1:  # words of two elements at least, and a row of sums

@@ -10,7 +10,7 @@ from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.passes.vectors.pack import Matrix, pack
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.naming import Namer
-from catgrad.programs.ports import Kind, Role
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Dtype
 
@@ -21,7 +21,7 @@ from .machine import machine_of
 
 @dataclass(frozen=True)
 class PackedWeight:
-    """A member of the struct of packed weights: the parameter it is packed from, and the place of the matrix.
+    """A member of the struct of packed weights: the array of a table it is packed from, and the matrix there.
 
     `sizes` are its rows and columns, `strides` the elements from one of these to the next.
     """
@@ -29,6 +29,7 @@ class PackedWeight:
     identifier: str
     name: str
     dtype: Dtype
+    table: Role
     source: str
     sizes: tuple[str, str]
     strides: tuple[str, str]
@@ -55,8 +56,8 @@ class PreparingFunctions(CFunctions):
             plain = self.program.kinds[Kind.PREDICT]
             lowered = printers[plain.name].lowered
             arguments = zip(lowered.arguments, plain.inputs, strict=True)
-            parameters = [buffer for buffer, port in arguments if port.role is Role.PARAMETER]
-            lowered, self.packed = pack(lowered, parameters)
+            tables = {role for role in plain.tables if role not in plain.changes}
+            lowered, self.packed = pack(lowered, [each for each, port in arguments if port.role in tables])
             if self.packed:
                 printers[prepared_name(plain.name)] = FunctionPrinter(self.kernels, plain, lowered)
         return printers
@@ -76,7 +77,9 @@ class PreparingFunctions(CFunctions):
             functions[name] = function
             if function.kind is Kind.PREDICT and self.prepared:
                 functions[self.prepared.name] = self.prepared
-        return context | {"functions": functions, "prepared": self.weights}
+        packed = {weight.table for weight in self.weights}
+        tables = [table for table in context["placed"] if table in packed]
+        return context | {"functions": functions, "prepared": self.weights, "packed_tables": tables}
 
     def _prepare(self, plain: Function) -> None:
         """Print the function that takes packed weights."""
@@ -84,22 +87,23 @@ class PreparingFunctions(CFunctions):
         function = replace(plain, name=prepared_name(plain.name), doc=doc)
         printer, namer = self.printers[function.name], Namer(self.dialect.reserved)
         arguments = zip(printer.lowered.arguments, plain.inputs, strict=True)
-        names = {buffer: port.name for buffer, port in arguments}
+        ports = dict(arguments)
         weights = []
         for matrix, array in self.packed.items():
-            weights.append(self._weight(printer, matrix, names[matrix.array], namer))
+            weights.append(self._weight(printer, matrix, ports[matrix.array], namer))
             printer.names[array] = self.dialect.macros["member"]("prepared", weights[-1].identifier)
         self.weights, printed = tuple(weights), super().function(function)
         self.prepared = replace(printed, convention=replace(printed.convention, is_prepared=True))
 
-    def _weight(self, printer: FunctionPrinter, matrix: Matrix, name: str, namer: Namer) -> PackedWeight:
+    def _weight(self, printer: FunctionPrinter, matrix: Matrix, port: Port, namer: Namer) -> PackedWeight:
         size, macros = printer.expressions.size, self.dialect.macros
-        member = self.structs.members[name].identifier
-        array = macros["member"](Role.PARAMETER, member)
+        member = self.structs.members[port.name].identifier
+        array = macros["member"](port.role, member)
         return PackedWeight(
             namer.fresh(member),
-            name,
+            port.name,
             matrix.array.type.dtype,
+            port.role,
             macros["pointer"](array, size(matrix.first), matrix.first == 0),
             (size(matrix.rows), size(matrix.columns)),
             (size(matrix.row_stride), size(matrix.column_stride)),

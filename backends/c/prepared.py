@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
@@ -18,12 +18,22 @@ from .prepare import PREDICT_PREPARED, prepared_name
 
 
 class PreparedFunction(LibraryFunction):
-    """A prediction that takes a struct of so many packed weights after its tables, if there are any."""
+    """A prediction that takes a struct of packed weights after its tables, if there are any.
 
-    def __init__(self, library: SharedLibrary, program: Program, function: Function, members: int) -> None:
+    These are copies of the arrays with such `names`, one for each.
+    """
+
+    def __init__(
+        self, library: SharedLibrary, program: Program, function: Function, names: Sequence[str]
+    ) -> None:
         super().__init__(library, program, function)
-        self.members = members
-        if not members:
+        self.members = len(names)
+        self.packed_tables = [
+            table
+            for table, _ in self.convention.tables
+            if any(slot.name in names for slot in program.tables[table])
+        ]
+        if not names:
             return
         self.__name__ = prepared_name(function.name)
         tables, numbers = len(self.convention.tables), len(self.numbers)
@@ -34,21 +44,21 @@ class PreparedFunction(LibraryFunction):
     def bound(self, tables: Mapping[Role, Table]) -> BoundFunction:
         """Apply the function to copies of tables, and to their weights packed."""
         arrays = {role: [array.copy() for array in table.values()] for role, table in tables.items()}
-        structs, memory = self.structs(arrays), None
-        if self.members:
-            packed, memory = self._packed(self.library.table(arrays[Role.PARAMETER]))
-            structs.append(packed)
-        return BoundFunction(self, structs, kept=(arrays, memory))
+        return BoundFunction(self, self.structs(arrays), kept=arrays)
 
-    def _packed(self, parameters: Any) -> tuple[Any, Any]:
-        """Pack the weights; returns the struct of them, and the memory that they are in."""
+    def structs(self, tables: Mapping[Role, Sequence[Any]]) -> list[Any]:
+        """Return a struct of each table, and that of their weights, packed."""
+        structs = super().structs(tables)
+        if not self.members:
+            return structs
         library, packed = self.library, struct([0] * self.members)
-        memory = aligned_bytes(library.function("prepared_bytes", [], c_size_t)())
+        packed.memory = memory = aligned_bytes(library.function("prepared_bytes", [], c_size_t)())
         library.function("prepared_place", [c_void_p] * 2, None)(packed, library.address(memory))
-        code = library.function("prepare", [c_void_p] * 2)(parameters, packed)
+        read = [library.table(tables[role]) for role in self.packed_tables]
+        code = library.function("prepare", [c_void_p] * (len(read) + 1))(*read, packed)
         if code:
             raise library.refuse(code, "prepare")
-        return packed, memory
+        return [*structs, packed]
 
 
 class PreparingLearner(LibraryLearner):

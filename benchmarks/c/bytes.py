@@ -20,7 +20,8 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 from benchmarks import records, tables
-from benchmarks.c.kernels import library, pointer
+from benchmarks.c.kernels import library
+from benchmarks.c.operands import operands, own, packed_before
 from benchmarks.c.rounds import OURS, beside, rate, rounds_of, row_of
 from benchmarks.harness import processor
 from benchmarks.options import Flags, Keep, Only, is_chosen
@@ -34,15 +35,9 @@ PRODUCTS = (
 CONVOLUTIONS = "64×64×32 64×64×8 32×16×32 128×128×16"
 """Filters, channels and side of the image."""
 
-FLOATS, ORT = f"{OURS}, float32", "ONNX Runtime"
+PACKED, FLOATS, ORT = f"{OURS} packed before", f"{OURS}, float32", "ONNX Runtime"
+Packed = Callable[..., tuple[Callable[[], Any], np.ndarray]]
 LEAST_MULTIPLICATIONS = 2e7
-SCRATCH = 2 * 131072
-
-
-def operands(dtype: type, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Return random bytes in another dtype."""
-    rng = np.random.default_rng(0)
-    return [rng.integers(-128, 128, shape).astype(dtype) for shape in shapes]
 
 
 def peer(m: int, n: int, k: int) -> Callable[[], Any]:
@@ -62,20 +57,6 @@ def peer(m: int, n: int, k: int) -> Callable[[], Any]:
     return lambda: session.run(None, {"a": a})
 
 
-def own(
-    function: Callable[..., Any], dtype: type, shapes: list[tuple[int, ...]], *sizes: Any
-) -> tuple[Callable[[], Any], np.ndarray]:
-    """Return a function of the runtime, and its result; sums of bytes have 32 bits."""
-    a, b = operands(dtype, *shapes[:2])
-    c = np.empty(shapes[2], np.int32 if dtype is np.int8 else dtype)
-    room = np.empty(SCRATCH + 16, np.float32)
-    packed = room[-room.ctypes.data % 64 // 4 :]
-    arrays = [a, b, c, packed]  # kept alive by the function
-    call = partial(function, *sizes, *map(pointer, arrays))
-    call.__dict__["arrays"] = arrays
-    return call, c
-
-
 def measured(
     what: str,
     multiplications: int,
@@ -83,16 +64,20 @@ def measured(
     shapes: list[tuple[int, ...]],
     *sizes: Any,
     others: dict[str, Callable[[], Any]],
+    packed: Packed | None = None,
 ) -> Row:
     """Measure bytes, floats and others. Raises: AssertionError if sums of bytes and floats are not near"""
     times = max(1, int(LEAST_MULTIPLICATIONS / multiplications))
     bytes, floats = (own(f, dtype, shapes, times, *sizes) for dtype, f in functions.items())
+    prepared = {PACKED: packed(shapes, times, *sizes)} if packed else {}
 
     def repeated(function: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: [function() for _ in range(times)]
 
-    every = {OURS: bytes[0], FLOATS: floats[0]} | {n: repeated(f) for n, f in others.items()}
-    taken = rounds_of(every)
+    every = {OURS: bytes[0], **{name: call for name, (call, _) in prepared.items()}, FLOATS: floats[0]}
+    taken = rounds_of(every | {name: repeated(function) for name, function in others.items()})
+    for _, result in prepared.values():
+        np.testing.assert_array_equal(result, bytes[1])
     np.testing.assert_allclose(bytes[1], floats[1], rtol=1e-2, atol=2e3)
     taken = {name: [seconds / times for seconds in each] for name, each in taken.items()}
     return row_of(what, taken, multiplications=multiplications)
@@ -104,7 +89,10 @@ def product(code: ctypes.CDLL, layout: str, m: int, n: int, k: int) -> Row:
     sizes = *map(ctypes.c_ssize_t, (m, n, k)), ctypes.c_bool(layout == "N")
     others = {ORT: peer(m, n, k)} if layout == "N" else {}
     what = f"{m} × {n} × {k} N{layout}"
-    return measured(what, m * n * k, functions, [(m, k), (k, n), (m, n)], *sizes, others=others)
+    shapes = [(m, k), (k, n), (m, n)]
+    return measured(
+        what, m * n * k, functions, shapes, *sizes, others=others, packed=partial(packed_before, code)
+    )
 
 
 def convolution(code: ctypes.CDLL, m: int, channels: int, side: int) -> Row:
@@ -127,7 +115,7 @@ def beside_floats(row: Row) -> str:
 
 COLUMNS = {
     **tables.WHAT,
-    **{name: rate(name, speed, ".0f") for name in (OURS, FLOATS, ORT)},
+    **{name: rate(name, speed, ".0f") for name in (OURS, PACKED, FLOATS, ORT)},
     "beside float32": beside_floats,
     "beside ONNX Runtime": beside(lambda ratio: ratio <= 1),
 }
@@ -140,7 +128,7 @@ def sizes_of(texts: str) -> list[tuple[int, ...]]:
 
 def main(only: Only = "", keep: Keep = False, flags: Flags = "") -> None:
     """Measure products, print a table, and keep its figures."""
-    used = {"gemm_i8", "gemm_f32", "gemm_nested_i8", "gemm_nested_f32"}
+    used = {"gemm_i8", "gemm_packed_i8", "gemm_f32", "gemm_nested_i8", "gemm_nested_f32"}
     code = library("bytes", *flags.split(), used=used, packing=PACKING)
     every: dict[str, Callable[[], Row]] = {
         f"{'x'.join(map(str, sizes))} N{layout}": partial(product, code, layout, *sizes)

@@ -61,7 +61,17 @@ class Cast(Op):
         return f"{x}_{self.after.name}" if x else super().result_name(x)
 
     def fuse(self, inner: Op) -> Op | None:
-        return Cast(inner.before, self.after) if isinstance(inner, Cast) and inner.widens else None
+        if not isinstance(inner, Cast) or not (
+            inner.widens or (inner.floats_exactly and self._holds(inner.before))
+        ):
+            return None
+        return Cast(inner.before, self.after)
+
+    def _holds(self, dtype: Dtype) -> bool:
+        """Tell whether the result, if it is an integer, has all numbers of another dtype: none saturates."""
+        if not self.after.is_integer:
+            return True
+        return bool(self.after.limits.min <= dtype.limits.min and dtype.limits.max <= self.after.limits.max)
 
     @property
     def widens(self) -> bool:
@@ -71,6 +81,13 @@ class Cast(Op):
         if whole and self.before.limits.min < self.after.limits.min:
             return False
         return (floating or whole) and self.before.itemsize < self.after.itemsize
+
+    @property
+    def floats_exactly(self) -> bool:
+        """Return whether it makes floating-point numbers of integers, none of which is rounded."""
+        if not (self.before.is_integer and self.after.is_floating):
+            return False
+        return bool(self.before.limits.max <= 2 ** (int(self.after.limits.nmant) + 1))
 
     @property
     def widens_bytes(self) -> bool:

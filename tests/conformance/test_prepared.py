@@ -10,6 +10,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers
 from catgrad.initialisers import Normal
 from catgrad.learn.losses import cross_entropy
+from catgrad.quantisation import quantise
 from examples.char_gpt import gpt
 from tests.covering import some
 from tests.targets import emit
@@ -87,10 +88,58 @@ def test_packed_weights_give_the_same_bits(name, openmp):
         np.testing.assert_array_equal(predict(x), learner.predict(x))
 
 
-def packed(task):
-    """List the names of the parameters that are packed."""
-    manifest = json.loads(emit(task, "c").files["manifest.json"])
+def packed(task, **options):
+    """List the names of the weights that are packed."""
+    manifest = json.loads(emit(task, "c", **options).files["manifest.json"])
     return [weight["name"] for weight in manifest.get("prepared", ())]
+
+
+def eight_bits(rows=N, **options):
+    """Quantise the dense model with weights of its first initial values."""
+    task = dense(rows=rows)
+    learner, rng = emit(task, "numpy").load()().learner(SEED), np.random.default_rng(0)
+    count = rows if isinstance(rows, int) else 32
+    batches = [[rng.normal(size=(count, n)).astype(np.float32) for n in (300, 33)] for _ in range(3)]
+    data = batches if "train" in options else [x for x, _ in batches]
+    return quantise(task, learner.parameters, data, **options)
+
+
+PREDICT = ("predict", "predict_prepared")
+PARTLY = {
+    "kept": ({"keep": ["last"]}, ["first.weight", "last.weight"]),
+    "trained": ({"train": ["last"]}, ["first.weight"]),
+    "stored": ({"train": ["last"], "parameters": Dtype.int8}, ["first.weight", "last.weight"]),
+}
+"""Quantised models with parameters, and the weights that are packed: floats are rounded first."""
+
+
+@pytest.mark.parametrize("openmp", [False, True])
+def test_packed_int8_weights_give_the_bits_of_numpy(openmp):
+    small = eight_bits()
+    assert packed(small, functions=PREDICT) == ["first.weight", "last.weight"]
+    model = emit(small, "c", functions=PREDICT, openmp=openmp).load()()
+    reference, buffers = emit(small, "numpy", functions=["predict"]).load()(), model.init_buffers()
+    for n in SIZES:
+        x = inputs(small.model, n)
+        [expected] = reference.predict(*buffers, x)
+        np.testing.assert_array_equal(model.predict_prepared(*buffers, x)[0], expected)
+
+
+@pytest.mark.parametrize("name", PARTLY)
+def test_packed_int8_weights_beside_parameters_give_the_same_bits(name):
+    options, expected = PARTLY[name]
+    small = eight_bits(**options)
+    assert packed(small) == expected
+    learner = emit(small, "c").load()().learner(SEED)
+    for n in SIZES:
+        x = inputs(small.model, n)
+        learner.step(x, np.ones((n, 33), np.float32))
+        np.testing.assert_array_equal(learner.prepared()(x), learner.predict(x))
+
+
+def test_int8_weights_are_not_packed_for_one_row():
+    assert packed(eight_bits(rows=1), functions=PREDICT) == []
+    assert packed(eight_bits(rows=8), functions=PREDICT) == ["first.weight", "last.weight"]
 
 
 def test_weights_of_dense_layers_are_packed():

@@ -12,6 +12,8 @@ import catgrad
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, sgd
 from catgrad.errors import OptionError
 from catgrad.initialisers import Stored
+from catgrad.ops.cast import Cast
+from catgrad.programs.ports import Kind, Role
 from catgrad.quantisation import quantise
 from catgrad.quantisation.levels import rounding
 from tests.conformance.test_quantised_training import NETS, given
@@ -105,6 +107,9 @@ def test_products_read_the_levels_that_are_stored(name):
         for c, arrays in zip(compiled, (q, [array.astype(np.float32) for array in w]), strict=True)
     )
     np.testing.assert_array_equal(found, wanted)
+    predict = emit(task, "numpy").program.kinds[Kind.PREDICT]
+    reads = [apply.op for apply in predict.body if {*apply.inputs} & {*predict.taking(Role.PARAMETER)}]
+    assert Cast(Dtype.int8, Dtype.float32) not in reads  # products read no rounded copy
 
 
 def test_files_keep_levels(tmp_path):

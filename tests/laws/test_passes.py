@@ -126,6 +126,29 @@ def test_numbers_whose_rows_stay_rows_are_not_rounded_again(order, rounded):
     assert sum(isinstance(apply.op, Cast) and not apply.op.widens for apply in after.body) == rounded
 
 
+@pytest.mark.parametrize("whole", [dtype for dtype in Dtype if dtype.is_integer])
+def test_casts_of_integers_by_floating_point_numbers_are_one_cast_if_it_is_the_same(whole):
+    limits = whole.limits
+    x = np.array([limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max], whole.numpy)
+    x = np.arange(limits.min, limits.max + 1).astype(whole.numpy) if whole.itemsize == 1 else x
+    for between in (dtype for dtype in Dtype if dtype.is_floating):
+        for after in Dtype:
+            inner, outer = Cast(whole, between), Cast(between, after)
+            fused = outer.fuse(inner)
+            if fused is not None:
+                with np.errstate(over="ignore"):
+                    np.testing.assert_array_equal(fused.ref(x), outer.ref(inner.ref(x)))
+
+
+def test_levels_that_are_cast_back_are_the_levels():
+    assert Cast(Dtype.float32, Dtype.int8).fuse(Cast(Dtype.int8, Dtype.float32)) == Cast(
+        Dtype.int8, Dtype.int8
+    )
+    assert Cast(Dtype.float32, Dtype.uint8).fuse(Cast(Dtype.int8, Dtype.float32)) is None
+    assert Cast(Dtype.float32, Dtype.int32).fuse(Cast(Dtype.int32, Dtype.float32)) is None
+    assert Cast(Dtype.float64, Dtype.int32).fuse(Cast(Dtype.int32, Dtype.float64)) is not None
+
+
 def test_scaling_does_not_overflow():
     x = np.float32(1e30)
     term = build(lambda x: 1e30 * (1e30 / x), [SCALAR])

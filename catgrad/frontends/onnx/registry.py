@@ -48,8 +48,12 @@ RULES: dict[tuple[str, str], Rule] = {}
 """Rules by domain and operator."""
 
 
-STATISTICS = {("", "BatchNormalization"): (3, 4)}
-"""Inputs that are statistics, which no gradient trains."""
+STATISTICS = {
+    ("", "BatchNormalization"): (3, 4),
+    ("", "QuantizeLinear"): (1, 2), ("", "DequantizeLinear"): (1, 2),
+    ("", "QLinearMatMul"): (1, 2, 4, 5, 6, 7), ("", "QLinearConv"): (1, 2, 4, 5, 6, 7),
+}  # fmt: skip
+"""Inputs that are statistics, as scales of levels are, which no gradient trains."""
 
 
 def onnx(

@@ -162,17 +162,20 @@ def test_operations_after_a_product_are_computed_strip_by_strip():
     assert strips and all(4 * prod(buffer.type.shape[1:]) <= 2**16 for buffer in strips)
 
 
-def test_bytes_are_not_packed_by_the_caller():
-    lowered = compiled(term_of("dense"), FACTORS)
-    assert pack(lowered, lowered.arguments)[1] == {}
+@pytest.mark.parametrize(
+    ("name", "count"), [("dense", 1), ("transposed", 1), ("one row", 0), ("convolution", 0)]
+)
+def test_weights_of_several_rows_are_packed_by_the_caller(name, count):
+    lowered = compiled(term_of(name), FACTORS)
+    assert len(pack(lowered, lowered.arguments)[1]) == count
 
 
-def assembly_of(command, term, folder):
+def assembly_of(command, term, folder, options=cross.SIZE_FLAGS):
     """Compile a function for Cortex-M4 without instructions for floats."""
     backend = get_backend("c")
     function = lower(Expand(backend.has)(term), "f", doc="A layer.")
     backend.emit(Program("case", (function,))).write(folder)
-    flags = [flag for flag in cross.SIZE_FLAGS if not flag.startswith("-Wl")]
+    flags = [flag for flag in options if not flag.startswith("-Wl")]
     cross.said([*command, *flags, "-S", "case.c", "-o", "case.s"], folder)
     return (folder / "case.s").read_text("utf-8")
 
@@ -189,3 +192,10 @@ def test_a_microcontroller_needs_no_floats(compiler, tmp_path):
         assert not FLOAT_CALL.search(found), name
     floats = build(lambda x, w: ops.conv(x, w, padding=1), [NdArrayType(shape) for shape in shapes[:2]])
     assert FLOAT_CALL.search(assembly_of(command, floats, tmp_path))
+
+
+def test_products_have_instructions_of_the_processor_without_options(tmp_path):
+    tool, command = SOFT["gcc"]
+    if reason := tool.missing():
+        pytest.skip(reason)
+    assert "smlad" in assembly_of(command, term_of("dense"), tmp_path, options=())

@@ -41,9 +41,12 @@ def library(request, tmp_path_factory):
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.get_template("bytes.c.j2")
-    (folder / "bytes.c").write_text(template.render(used={"gemm_i8", "gemm_nested_i8"}, packing=PACKING))
+    used = {"gemm_i8", "gemm_packed_i8", "gemm_nested_i8"}
+    (folder / "bytes.c").write_text(template.render(used=used, packing=PACKING))
     built(GCC, *FLAGS, *flags, "-shared", "-fPIC", "bytes.c", "-o", "bytes.so", cwd=folder)
-    return ctypes.CDLL(folder / "bytes.so")
+    library = ctypes.CDLL(folder / "bytes.so")
+    library.packed_size.restype = ctypes.c_ssize_t
+    return library
 
 
 def matrix(rng, rows, columns, layout, gap):
@@ -61,14 +64,15 @@ def room(n, k):
     return (-(-min(k, PACKING.rows) // 2) + 1) * columns
 
 
-def product(library, a, b, c, add, strides):
-    m, n, k = *c.shape, a.shape[1]
-    size = room(n - 3, k)
-    memory = np.full(size + 32, 7, np.uint32)
-    packed = memory[-memory.ctypes.data % 64 // 4 :]
-    sizes = [ctypes.c_ssize_t(each) for each in (m, n - 3, k, *strides, n)]
-    library.call_gemm_i8(
-        *sizes[:3], pointer(a), *sizes[3:5], pointer(b), *sizes[5:7], pointer(c), sizes[7],
+def product(library, a, b, c, add, strides, is_packed=False):
+    m, n, k, *strides, c_row = map(ctypes.c_ssize_t, (len(c), c.shape[1] - 3, len(b), *strides, c.shape[1]))
+    size = library.packed_size(k, n) if is_packed else 4 * room(n.value, k.value)
+    memory = np.full(size + 128, 7, np.int8)
+    packed = memory[-memory.ctypes.data % 64 :]
+    if is_packed:
+        library.call_pack_i8(k, n, pointer(b), *strides[2:], pointer(packed))
+    (library.call_gemm_packed_i8 if is_packed else library.call_gemm_i8)(
+        m, n, k, pointer(a), *strides[:2], pointer(b), *strides[2:], pointer(c), c_row,
         ctypes.c_bool(add), pointer(packed),
     )  # fmt: skip
     assert (packed[size:] == 7).all()
@@ -83,14 +87,18 @@ def product(library, a, b, c, add, strides):
     gap=st.integers(0, 3),
     add=st.booleans(),
     threads=st.integers(1, 3),
+    is_packed=st.booleans(),
 )
-@example(1, 560, 513, ("row", "row"), 1, True, 2)
-@example(1, 513, 300, ("column", "column"), 1, True, 3)
-@example(1, 70, 3, ("row", "row"), 0, False, 1)
-@example(1, 128, 784, ("row", "row"), 0, False, 1)
-@example(13, 560, 257, ("row", "column"), 1, True, 3)
-@example(12, 33, 3, ("column", "row"), 0, True, 2)
-def test_sums_are_those_of_numpy(library, m, n, k, layouts, gap, add, threads):
+@example(1, 560, 513, ("row", "row"), 1, True, 2, False)
+@example(1, 513, 300, ("column", "column"), 1, True, 3, False)
+@example(1, 70, 3, ("row", "row"), 0, False, 1, False)
+@example(1, 128, 784, ("row", "row"), 0, False, 1, True)
+@example(13, 560, 257, ("row", "column"), 1, True, 3, False)
+@example(13, 560, 257, ("row", "column"), 1, True, 3, True)
+@example(12, 33, 3, ("column", "row"), 0, True, 2, False)
+@example(12, 33, 3, ("column", "row"), 0, True, 2, True)
+@example(1, 33, 515, ("row", "row"), 1, False, 1, True)
+def test_sums_are_those_of_numpy(library, m, n, k, layouts, gap, add, threads, is_packed):
     if hasattr(library, "set_threads"):
         library.set_threads(threads)
     rng = np.random.default_rng(0)
@@ -98,19 +106,20 @@ def test_sums_are_those_of_numpy(library, m, n, k, layouts, gap, add, threads):
     c = rng.integers(-9, 9, (m, n + 3)).astype(np.int32)
     wanted = c.copy()
     wanted[:, :n] = a.astype(np.int32) @ b.astype(np.int32) + add * wanted[:, :n]
-    product(library, a, b, c, add, (*a_strides, *b_strides))
+    product(library, a, b, c, add, (*a_strides, *b_strides), is_packed)
     np.testing.assert_array_equal(c, wanted)
 
 
 @pytest.mark.parametrize("element", [-128, 127])
 @pytest.mark.parametrize("start", [0, 2**31 - 1, -(2**31)])
-def test_sums_of_extremes_wrap_as_those_of_numpy_do(library, element, start):
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_sums_of_extremes_wrap_as_those_of_numpy_do(library, element, start, is_packed):
     """2^31 - 1 + 1000 · 128² leaves 32 bits."""
     a, b = np.full((5, 1000), element, np.int8), np.full((1000, 37), -128, np.int8)
     c = np.full((5, 40), start, np.int32)
     wanted = c.copy()
     wanted[:, :37] += a.astype(np.int32) @ b.astype(np.int32)
-    product(library, a, b, c, True, (*a.strides, *b.strides))
+    product(library, a, b, c, True, (*a.strides, *b.strides), is_packed)
     np.testing.assert_array_equal(c, wanted)
 
 

@@ -13,10 +13,11 @@ from catgrad.frontends.onnx.operators.operands import along, fixed
 from catgrad.frontends.onnx.operators.reductions import reduced
 from catgrad.frontends.onnx.operators.slices import padded
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.ops.conv import Conv
 from catgrad.ops.power import root
 from catgrad.ops.window import Fold
 from catgrad.terms.var import Var
-from catgrad.types import Array
+from catgrad.types import Array, Dtype
 
 Margins = list[tuple[int, int]]
 Numbers = Sequence[int] | None
@@ -94,11 +95,13 @@ def _wide(x: Var, margins: Margins, value: float = 0) -> Var:
 def conv(
     x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, group: int = 1, **geometry: Any
 ) -> Var:
-    """Convolution of [N, C, …] with [O, C / group, …]."""
+    """Convolution of [N, C, …] with [O, C / group, …], of floats, or of integers by its definition."""
     windows = Windows(x, w.shape[2:], **geometry)
     even = windows.are_even
     x = x if even else _wide(x, windows.margins)
-    y = ops.conv(x, w, windows.strides, windows.padding if even else 0, windows.dilations, group)
+    padding = windows.padding if even else (0,) * len(windows.sizes)
+    op = Conv(windows.strides, padding, windows.dilations, group)
+    y = op(x, w) if x.dtype.is_floating else op.body(x, w)
     return y if bias is None else y + along(bias, y.shape, 1)
 
 
@@ -139,6 +142,11 @@ def conv_transpose(
 @onnx("MaxPool", since=(12, 22))
 def max_pool(x: Var, *, ceil_mode: int = 0, storage_order: int = 0, **geometry: Any) -> Var:
     """Greatest element of each window."""
+    if not x.dtype.is_numeric:  # of 8 bits, each of which is a number of float32
+        wide = max_pool(
+            ops.cast(x, Dtype.float32), ceil_mode=ceil_mode, storage_order=storage_order, **geometry
+        )
+        return ops.cast(wide, x.dtype)
     windows = Windows(x, **geometry)
     if windows.are_plain and not ceil_mode:
         return ops.max_pool(x, windows.sizes, windows.strides, windows.padding, windows.dilations)

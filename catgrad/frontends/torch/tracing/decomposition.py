@@ -8,6 +8,7 @@ from typing import Any
 from catgrad.frontends.torch.aten.pairs import reads_complex
 from catgrad.frontends.torch.registry import function_for, translation
 from catgrad.frontends.torch.tracing.hidden_updates import check_updates, differentiable_nodes, is_detach
+from catgrad.frontends.torch.tracing.levels import fuse_levels
 
 GRAD_MODE = "wrap_with_set_grad_enabled"
 """The operation that has a block under torch.no_grad() or torch.enable_grad()."""
@@ -56,6 +57,7 @@ def decomposed(program: Any) -> Any:
     _remove_identities(program)
     _remove_needless_detach(program)
     _replace_updates(program)
+    fuse_levels(program)
     program.graph.eliminate_dead_code()
     is_translated = all(map(_is_translated, program.graph.nodes))
     return program if is_translated else program.run_decompositions(_table(torch))

@@ -165,6 +165,17 @@ def _declare_shapes() -> None:
                 raise
 
 
+def _set_mode(module: Any, train: bool) -> None:
+    """Set the mode of a module; a program of torch.export has the one that it was exported in."""
+    import torch
+
+    try:
+        module.train(train)
+    except NotImplementedError:
+        if not isinstance(module, torch.fx.GraphModule):
+            raise
+
+
 @contextlib.contextmanager
 def _mode(module: Any, train: bool) -> Iterator[None]:
     """Set the mode of a module, and restore that of each submodule afterwards.
@@ -173,7 +184,7 @@ def _mode(module: Any, train: bool) -> Iterator[None]:
     """
     flags = [(each, each.training) for each in module.modules()]
     if not train or not module.training:
-        module.train(train)
+        _set_mode(module, train)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from catgrad.dims import Size
+from catgrad.dims import Size, product
 from catgrad.loops.ir.index import nested_axes
 from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, own_variables
 from catgrad.loops.ir.scalar import Buffer, Load, Space
@@ -38,8 +38,8 @@ def pack(lowered: Lowered, arguments: Collection[Buffer]) -> tuple[Lowered, dict
     def change(item: Item) -> Item:
         if isinstance(item, Loop):
             return replace(item, body=changed(item.body))
-        if not isinstance(item, MatMul) or not item.right.dtype.is_floating:
-            return item  # bytes are copied fast enough
+        if not isinstance(item, MatMul) or (item.right.dtype.itemsize == 1 and _is_row(item)):
+            return item  # one row of bytes reads the matrix in place
         matrix = _right(item, arguments)
         if matrix is None:
             return item
@@ -47,6 +47,11 @@ def pack(lowered: Lowered, arguments: Collection[Buffer]) -> tuple[Lowered, dict
         return replace(item, packed=Load(packed.setdefault(matrix, fresh), ()))
 
     return lowered.map_kernels(lambda kernel: Kernel(changed(kernel.body))), packed
+
+
+def _is_row(s: MatMul) -> bool:
+    """Tell whether the left operand of a product is one row."""
+    return product(tuple(v.extent for v in s.rows)) == 1
 
 
 def _right(s: MatMul, arguments: Collection[Buffer]) -> Matrix | None:
