@@ -116,6 +116,25 @@ def test_weights_may_grow_by_half(upright):
     np.testing.assert_allclose(learner.predict(data[0][0]), 1.5 * before, rtol=0.01)
 
 
+@pytest.mark.parametrize("factor", [1e-3, 1e-8, 1e-42, 0])
+@pytest.mark.parametrize("parameters", [Dtype.float32, Dtype.int8])
+def test_a_bias_is_kept_beside_small_weights(factor, parameters):
+    """In units of the products of small weights, a bias may be greater than their sums, or than int32."""
+    rng, batch = np.random.default_rng(0), NdArrayType((8,))
+    task = Task(
+        layers.dense(batch, NdArrayType((3,)), NdArrayType((4,)), layers.identity, "one"), sgd(0.001), mse
+    )
+    weights = rng.normal(size=(3, 4)) * np.array([factor, 1, 1, 1])
+    arrays = {"one.weight": weights.astype(np.float32), "one.bias": np.float32([2, -1, 0.5, 0])}
+    x, y = (rng.normal(size=(8, n)).astype(np.float32) for n in (3, 4))
+    small = quantise(task, arrays, [(x, y)], train=["one"], parameters=parameters)
+    learner, plain = (emit(each, "numpy").load()().learner(0) for each in (small, task))
+    plain.parameters.update(arrays)
+    for _ in range(3):
+        np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.05)
+        np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
+
+
 REFUSED = {
     "what trains must be a parameter": {"train": ["scores"]},
     "layers must train in float32 or in int8, not both": {"keep": ["dense"]},
