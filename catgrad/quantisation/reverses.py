@@ -156,16 +156,24 @@ def sum_cotangents(op: Sum, image: Eight, count: Any) -> Sums:
     return scaled(total, np.squeeze(scales, op.axes), bound)
 
 
-def learned(q: Quantiser, op: Op, x: int) -> Trained | None:
+def learned(q: Quantiser, op: Op, x: int) -> list[Value] | None:
     """Move the elements of a parameter that trains."""
     value, type = q.values[x], q.function.types[x]
     assert isinstance(value, Trained)
     if isinstance(op, Broadcast):
-        shape = np.expand_dims(value.array, op.axes).shape
-        return value.moved(lambda x: ops.reshape(x, *shape), lambda x: x.reshape(shape))
+        array = np.expand_dims(value.array, op.axes)
+        scales = None if value.scales is None else np.expand_dims(value.scales, op.axes)
+        return [Trained(ops.reshape(value.var, *array.shape), array, value.name, scales)]
     if value.array.shape != type.shape:
         return None
-    return value.moved(op, op.compute)
+    parts, arrays = op.apply(value.var), _results(op, value.array)
+    each = (None,) * len(parts) if value.scales is None else _results(op, value.scales)
+    return [Trained(y, a, value.name, s) for y, a, s in zip(parts, arrays, each, strict=True)]
+
+
+def _results(op: Op, array: Array) -> tuple[Array, ...]:
+    results = op.compute(array)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _accumulator(count: Any) -> tuple[Dtype, float]:

@@ -11,6 +11,7 @@ from catgrad.examples import digits
 
 from catgrad import Dtype, NdArrayType, Task, accuracy, build, emit, fit, layers, load, mse, ops, save, sgd
 from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.initialisers import Normal
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.quantisation import quantise
 
@@ -132,6 +133,25 @@ def test_a_bias_is_kept_beside_small_weights(factor, parameters):
     plain.parameters.update(arrays)
     for _ in range(3):
         np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.05)
+        np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
+
+
+@pytest.mark.parametrize("parameters", [Dtype.float32, Dtype.int8])
+def test_parts_of_a_parameter_train(parameters):
+    """The weights of attention's queries, keys and values are one array."""
+    rng = np.random.default_rng(0)
+
+    def model(x):
+        one, two = ops.split(layers.parameter("w", NdArrayType((6, 8)), Normal(0, 0.5)), (4, 4), 1)
+        return (x @ one) * ops.sigmoid(x @ two)
+
+    task = Task(build(model, [NdArrayType((8, 6))]), sgd(0.1), mse)
+    plain = emit(task, "numpy").load()().learner(0)
+    x, y = (rng.normal(size=(8, n)).astype(np.float32) for n in (6, 4))
+    small = quantise(task, plain, [(x, y)], train=["w"], parameters=parameters)
+    learner = emit(small, "numpy").load()().learner(0)
+    for _ in range(5):
+        np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.15)
         np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
 
 
