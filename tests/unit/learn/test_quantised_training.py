@@ -120,7 +120,7 @@ def test_weights_may_grow_by_half(upright):
 @pytest.mark.parametrize("factor", [1e-3, 1e-8, 1e-42, 0])
 @pytest.mark.parametrize("parameters", [Dtype.float32, Dtype.int8])
 def test_a_bias_is_kept_beside_small_weights(factor, parameters):
-    """In units of the products of small weights, a bias may be greater than their sums, or than int32."""
+    """A bias may be greater than sums of products of small weights, or than int32, in units of these."""
     rng, batch = np.random.default_rng(0), NdArrayType((8,))
     task = Task(
         layers.dense(batch, NdArrayType((3,)), NdArrayType((4,)), layers.identity, "one"), sgd(0.001), mse
