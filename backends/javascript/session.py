@@ -71,9 +71,9 @@ class Wire:
 
     def encoded(self, array: Any, type: NdArrayType) -> list[str]:
         """Encode an array. Raises: TypeError for integers beyond 53 bits where they are float64."""
-        dtype = self.dtype(type.dtype)
-        elements = np.asarray(array).astype(dtype.numpy)
-        if dtype is not type.dtype and np.any(np.abs(elements) > self.most):
+        dtype, whole = self.dtype(type.dtype), np.asarray(array)
+        elements = whole.astype(dtype.numpy)
+        if dtype is not type.dtype and np.any((np.abs(elements) > self.most) | _is_rounded(elements, whole)):
             raise TypeError(
                 f"whole numbers in JavaScript must have {self.bits} bits, but one has more; use smaller ones"
             )
@@ -88,6 +88,12 @@ class Wire:
         else:
             elements = np.frombuffer(b64decode(value), dtype.numpy).reshape(shape)
         return in_dtype(elements, type.dtype) if dtype is not type.dtype else elements.copy()
+
+
+def _is_rounded(elements: Array, numbers: Array) -> Array:
+    """Tell which numbers of float64 are not the whole ones that they were, such as 2^53 for 2^53 + 1."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(elements.astype(numbers.dtype) != numbers)
 
 
 class Module:

@@ -46,10 +46,11 @@ def affine_of(low: float, high: float) -> Affine:
 def symmetric(weights: Array, axes: Sequence[int]) -> tuple[Array, Array]:
     """Quantise weights to -127 … 127 with one scale for each index of the axes that are not in `axes`.
 
-    Return the levels, and the scales as float64, with `axes` of size 1.
+    Return the levels, and the scales as float64, with `axes` of size 1. A scale and its inverse are numbers
+    of float32, so weights that are less than half of the least such scale are 0.
     """
     greatest = np.max(np.abs(weights), axis=tuple(axes), keepdims=True, initial=0).astype(np.float64)
-    scales = np.where(greatest > 0, greatest, 1) / MOST
+    scales = np.maximum(np.where(greatest > 0, greatest, 1) / MOST, np.finfo(np.float32).tiny)
     return np.rint(weights / scales).astype(np.int8), scales
 
 

@@ -72,7 +72,7 @@ def calibrate(
 
     Without batches, they find nothing.
 
-    Raises: ShapeError, DtypeError if a batch does not fit the model
+    Raises: ShapeError, DtypeError if a batch does not fit the model; OptionError if one has NaN
     """
     tables, found = list(arrays), dict[int, Any]()
 
@@ -83,9 +83,16 @@ def calibrate(
             found[value] = each.joined(found[value], new) if value in found else new
 
     for batch in batches:
-        inputs = batch if isinstance(batch, (tuple, list)) else (batch,)
-        evaluate(function, *tables, *map(as_numpy, inputs), observe=observe)
+        inputs = [as_numpy(each) for each in (batch if isinstance(batch, (tuple, list)) else (batch,))]
+        if any(array.dtype.kind == "f" and np.isnan(array).any() for array in inputs):
+            raise no_numbers("inputs", "NaN")
+        evaluate(function, *tables, *inputs, observe=observe)
     return found
+
+
+def no_numbers(what: str, found: str) -> OptionError:
+    """Return the error that a batch has NaN, or others that are no finite numbers."""
+    return OptionError(f"{what} must have numbers", f"a batch has {found}", "leave out such rows of the data")
 
 
 def no_data(layer: str) -> OptionError:

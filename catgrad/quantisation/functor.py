@@ -296,14 +296,18 @@ class Quantiser:
         if isinstance(value, Known):
             return self.spread(value.array, shape, value.name or "constant")
         if isinstance(value, Trained):
-            number = value.var
-            if value.scales is not None:
-                number = number * self.spread(value.scales, number.shape, f"{value.name}_scale")
-            return ops.broadcast_to(number, shape)
+            return ops.broadcast_to(self.trained(value), shape)
         if isinstance(value, Map) and self.function.types[wire].dtype is not Dtype.float32:
             return self._looked_up(value, value.values)
         eight = self.eight(wire)
         return ops.dequantise(eight.q, *eight.affine)
+
+    def trained(self, value: Trained) -> Any:
+        """Return the numbers of a parameter that trains, which may be stored as levels."""
+        if value.scales is None:
+            return value.var
+        scales = self.spread(value.scales.astype(np.float32), value.var.shape, f"{value.name}_scale")
+        return value.var * scales
 
     def wide(self, wire: int, name: str) -> Any:
         """Return sums in float32 without rounding them to int8."""

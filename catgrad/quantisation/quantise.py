@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from catgrad.errors import OptionError
 from catgrad.learn.functions import opened_term
@@ -21,7 +23,7 @@ from catgrad.quantisation.values import Known
 from catgrad.terms.dead_code import eliminate_dead_code, selected
 from catgrad.terms.state import Slot
 from catgrad.terms.term import Term
-from catgrad.types import Array, Dtype, as_numpy
+from catgrad.types import Array, Dtype, as_numpy, widened
 
 
 def quantise(
@@ -52,7 +54,7 @@ def quantise(
     rounded at random (`catgrad.quantisation.levels`).
 
     Raises: OptionError if a name in `keep` is that of no parameter, a dtype is neither, or an array or all
-            data are missing; as `evaluate` for data that do not fit
+            data are missing, do not fit or have NaN; as `evaluate` for data that do not fit
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 2
     """
     _check(task, keep, train, inputs, outputs, parameters)
@@ -60,7 +62,7 @@ def quantise(
     slots = (*opened.numbers, *opened.buffers, *opened.parameters)
     term = eliminate_dead_code(selected(opened.term, slice(len(opened.buffers), None)))
     code = Code(lower(term, arguments=[s.name for s in slots] + [f"x{k}" for k in range(len(task.inputs))]))
-    function, named = code.function, _named(arrays, slots)
+    function, named = code.function, _named(arrays, slots, {slot.name for slot in opened.parameters})
     kept = _kept(opened.parameters, keep or train, bool(train))
     observing = observer or Extrema()
     known = {
@@ -131,8 +133,11 @@ def _quantised(
     )  # fmt: skip
 
 
-def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
-    """Return the arrays of a learner, or of a mapping, that the model reads. Raises: OptionError."""
+def _named(arrays: Any, slots: Sequence[Slot], parameters: Collection[str]) -> Mapping[str, Array]:
+    """Return the arrays of a learner, or of a mapping, that the model reads.
+
+    Raises: OptionError if one is missing, has another shape or kind of numbers, or is not finite
+    """
     tables = [arrays] if isinstance(arrays, Mapping) else [arrays.buffers, arrays.parameters]
     named = {name: array for table in tables for name, array in table.items()}
     for slot in slots:
@@ -142,7 +147,28 @@ def _named(arrays: Any, slots: Sequence[Slot]) -> Mapping[str, Array]:
                 f"there is none for {slot.name}",
                 "pass the learner that trained it, or all arrays by name",
             )
-    return {s.name: as_numpy(named[s.name]).astype(s.type.dtype.numpy).reshape(s.type.shape) for s in slots}
+    return {slot.name: _fitted(slot, as_numpy(named[slot.name]), slot.name in parameters) for slot in slots}
+
+
+def _fitted(slot: Slot, array: Array, is_finite: bool) -> Array:
+    """Return an array in the dtype of its slot. Raises: OptionError if it has another type, or NaN."""
+    kind = widened(array).dtype.kind
+    if array.shape != slot.type.shape or kind != slot.type.dtype.wide.numpy.kind:
+        raise OptionError(
+            f"the array {slot.name} must be {slot.type}",
+            f"it is {array.dtype} of shape {array.shape}",
+            "pass the numbers that the model trained with; int8 levels times `parameter_scales`",
+        )
+    with np.errstate(over="ignore"):
+        cast = array.astype(slot.type.dtype.numpy)
+    # A buffer may be a mask with infinities, which is added as it is.
+    if kind == "f" and not np.all(np.isfinite(cast) if is_finite else ~np.isnan(cast)):
+        raise OptionError(
+            "arrays to quantise must have finite numbers",
+            f"{slot.name} has others",
+            "`catgrad run --trace` finds where a NaN is made",
+        )
+    return cast
 
 
 def _kept(parameters: Sequence[Slot], keep: Sequence[str], trains: bool) -> set[str]:

@@ -32,6 +32,9 @@ from catgrad.types import Array, Dtype
 if TYPE_CHECKING:
     from catgrad.quantisation.functor import Quantiser
 
+BIAS_GROWTH = 2
+"""The ratio of the greatest bias that is not clamped in training to that before."""
+
 
 def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Any) -> Sums | None:
     """Sum products of two int8 arrays, as the gradient of a weight does, with both zero points subtracted."""
@@ -123,7 +126,7 @@ def select(q: Quantiser, op: Select, condition: int, x: int, y: int) -> Value | 
 
 
 def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
-    """Add a bias that trains, rounded to the scale of sums of products."""
+    """Add a bias that trains, rounded to the scale of sums of products, if it is some of these in int32."""
     sums, value = q.values[x], q.values[bias]
     assert isinstance(value, Trained)
     if not isinstance(sums, Sums) or sums.is_bounded or len(sums.summands) != 1:
@@ -133,8 +136,13 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     if differs or not np.all(summand.factor):
         return None
     most = int(summand.bound.max())
-    bound = 2 ** (min(most, 2**31 - 1 - most).bit_length() - 1)
-    levels = ops.cast(q.nearest(value.var, summand.factor, value.name, bound), Dtype.int32)
+    rest = 2**31 - 1 - most
+    grown = BIAS_GROWTH * np.max(np.abs(value.array / summand.factor), initial=0)
+    if grown > 2 ** (rest.bit_length() - 1):
+        return None
+    # At least as great as all products may be, for a bias that is 0 at first; a power of two is a float32.
+    bound = 2 ** max(min(most, rest).bit_length() - 1, int(np.ceil(grown)).bit_length())
+    levels = ops.cast(q.nearest(q.trained(value), summand.factor, value.name, bound), Dtype.int32)
     total = summand.total + ops.broadcast_to(levels, q.function.types[x].shape)
     return replace(sums, summands=(replace(summand, total=total, bound=summand.bound + bound),))
 
@@ -148,16 +156,24 @@ def sum_cotangents(op: Sum, image: Eight, count: Any) -> Sums:
     return scaled(total, np.squeeze(scales, op.axes), bound)
 
 
-def learned(q: Quantiser, op: Op, x: int) -> Trained | None:
+def learned(q: Quantiser, op: Op, x: int) -> list[Value] | None:
     """Move the elements of a parameter that trains."""
     value, type = q.values[x], q.function.types[x]
     assert isinstance(value, Trained)
     if isinstance(op, Broadcast):
-        shape = np.expand_dims(value.array, op.axes).shape
-        return value.moved(lambda x: ops.reshape(x, *shape), lambda x: x.reshape(shape))
+        array = np.expand_dims(value.array, op.axes)
+        scales = None if value.scales is None else np.expand_dims(value.scales, op.axes)
+        return [Trained(ops.reshape(value.var, *array.shape), array, value.name, scales)]
     if value.array.shape != type.shape:
         return None
-    return value.moved(op, op.compute)
+    parts, arrays = op.apply(value.var), _results(op, value.array)
+    each = (None,) * len(parts) if value.scales is None else _results(op, value.scales)
+    return [Trained(y, a, value.name, s) for y, a, s in zip(parts, arrays, each, strict=True)]
+
+
+def _results(op: Op, array: Array) -> tuple[Array, ...]:
+    results = op.compute(array)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _accumulator(count: Any) -> tuple[Dtype, float]:

@@ -110,9 +110,9 @@ def add(q: Quantiser, op: Add | Subtract, x: int, y: int) -> Image:
         left, right = _light(q, x), _light(q, y).scaled(sign)
         return Sums((*left.summands, *right.summands), left.offset + right.offset)
     if isinstance(q.values[x], Known):
-        known = _channels(q, y, x)
+        known = _addends(q, y, x)
         return None if known is None else q.sums(y).scaled(sign).shifted(known)
-    known = _channels(q, x, y)
+    known = _addends(q, x, y)
     return None if known is None else q.sums(x).shifted(sign * known)
 
 
@@ -307,6 +307,15 @@ def _light(q: Quantiser, x: int) -> Sums:
     if isinstance(value, Sums) and len(value.summands) == 1:
         q.values[x] = q.eight(x)
     return q.sums(x)
+
+
+def _addends(q: Quantiser, x: int, y: int) -> Array | None:
+    """Return known numbers y to add to x; None if they are a mask, in whose scale x is less than a level."""
+    known, ends = _channels(q, x, y), q.extrema.get(x, (0.0, 0.0))
+    if known is None:
+        return None
+    greatest, most = np.max(np.abs(known), initial=0), LEVELS * max(map(abs, ends))
+    return known if greatest < inf and (greatest <= most or not most) else None
 
 
 def _channels(q: Quantiser, x: int, y: int) -> Array | None:

@@ -29,7 +29,7 @@ from catgrad.ops.quantised import MOST
 from catgrad.programs.program import evaluate
 from catgrad.quantisation.affine import Affine, affine_of
 from catgrad.quantisation.backward import Backward, Magnitudes
-from catgrad.quantisation.calibrate import Extrema, calibrate, no_data
+from catgrad.quantisation.calibrate import Extrema, calibrate, no_data, no_numbers
 from catgrad.quantisation.code import Code, reverse_code
 from catgrad.quantisation.functor import WEIGHT_GROWTH, Quantiser
 from catgrad.quantisation.levels import levels_of
@@ -99,7 +99,9 @@ class Training:
             x, y = arrays[:given], arrays[given:]
             outputs = evaluate(self.forward.function, *tables, *x)
             dy = evaluate(derivative, *outputs, *y, seed)[1 : 1 + len(self.cotangents)]
-            greatest = max(float(np.max(np.abs(each), initial=0)) for each in dy) or 1.0
+            greatest = float(np.max([np.max(np.abs(each), initial=0) for each in dy])) or 1.0
+            if not np.isfinite(greatest):
+                raise no_numbers("the derivative of the loss", "one that is not finite")
             yield [*x, *((each / greatest).astype(np.float32) for each in dy)]
 
     def model(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -42,11 +41,6 @@ class Trained:
     array: Array
     name: str
     scales: Array | None = None
-
-    def moved(self, var: Callable[[Any], Any], array: Callable[[Array], Array]) -> Trained:
-        """Move its elements, by functions of variables and of arrays."""
-        scales = None if self.scales is None else array(self.scales)
-        return Trained(var(self.var), array(self.array), self.name, scales)
 
 
 @dataclass(frozen=True, eq=False)

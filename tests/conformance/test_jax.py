@@ -81,7 +81,7 @@ def test_loops_and_branches_agree_with_jax():
         assert primitive in str(jax.make_jaxpr(step)(*arguments(task, "step", SIZES)))
 
 
-@pytest.mark.parametrize("index", [[0, 3], [-1, 0]])
+@pytest.mark.parametrize("index", [[0, 3], [-1, 0], [0, 2**32 + 1]])
 @pytest.mark.parametrize(
     ("dtype", "filled"),
     [

@@ -65,7 +65,7 @@ def test_integer_division_rounds_down_and_survives_0(dtype):
         assert a.dtype == b.dtype
 
 
-@pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
+@pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]], [[0, 2**32 + 1]]])
 def test_indices_out_of_range_give_nan(index):
     types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
     x, wrong = np.ones((1, 3), np.float32), int(np.argmax(np.abs(index)))

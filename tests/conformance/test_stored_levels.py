@@ -11,7 +11,7 @@ from catgrad.examples import digits
 import catgrad
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, sgd
 from catgrad.errors import OptionError
-from catgrad.initialisers import Stored
+from catgrad.initialisers import Normal, Stored
 from catgrad.ops.cast import Cast
 from catgrad.programs.ports import Kind, Role
 from catgrad.quantisation import quantise
@@ -110,6 +110,29 @@ def test_products_read_the_levels_that_are_stored(name):
     predict = emit(task, "numpy").program.kinds[Kind.PREDICT]
     reads = [apply.op for apply in predict.body if {*apply.inputs} & {*predict.taking(Role.PARAMETER)}]
     assert Cast(Dtype.int8, Dtype.float32) not in reads  # products read no rounded copy
+
+
+SHAPES = {"a bias": ((1, 4), ops.add), "places": ((5, 4), ops.add), "a gain": ((1, 4), ops.multiply)}
+
+
+@on("numpy", "c", "javascript", long=("javascript",))
+@pytest.mark.parametrize("name", SHAPES)
+def test_matrices_that_are_no_factors_are_read_as_the_numbers_of_their_levels(target, name):
+    shape, combine = SHAPES[name]
+
+    def model(x):
+        w = layers.parameter("w", NdArrayType((6, 4)), Normal(0, 0.5))
+        y = layers.parameter("y", NdArrayType(shape), Normal(0.5, 0.5))
+        return ops.relu(combine(x @ w, ops.broadcast_to(y, (8, 5, 4))))
+
+    task, rng = Task(build(model, [NdArrayType((8, 5, 6))]), sgd(0.05), mse), np.random.default_rng(0)
+    plain = emit(task, "numpy").load()().learner(0)
+    x, y = (rng.normal(size=(8, 5, n)).astype(np.float32) for n in (6, 4))
+    small = quantise(task, plain, [(x, y)], train=["w", "y"], parameters=Dtype.int8)
+    learner = emit(small, target).load()().learner(0)
+    for _ in range(5):
+        np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.25)
+        np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
 
 
 def test_files_keep_levels(tmp_path):

@@ -153,6 +153,10 @@ LOSSES = {
     "poisson": (lambda x: F.poisson_nll_loss(x, row(0, 1, 3), full=True), row(0, 1, 2)),
     "kl_div": (lambda x: F.kl_div(x, row(0, 1, 0.5), reduction="sum"), row(-1, -2, 0)),
     "margin": (lambda x, y: F.margin_ranking_loss(x, y, row(1, -1)), row(0, 0), row(0, 0.0)),
+    "multi-class margin": (
+        lambda x: F.multi_margin_loss(x, torch.tensor([0, 1])),
+        table((1, 0, 2), (0, 0, 0)),
+    ),
     "embedding cosine": (lambda x, y: F.cosine_embedding_loss(x, y, row(1, -1)), ZERO, ZERO + 0),
     "ctc": (
         lambda x: F.ctc_loss(

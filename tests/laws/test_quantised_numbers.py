@@ -66,6 +66,14 @@ def test_weights_have_one_scale_for_each_channel():
     assert np.all(abs(levels * scales - weights) <= scales * 0.5001)
 
 
+@pytest.mark.parametrize("greatest", [1e-36, 1e-38, 1e-44, 0.0])
+def test_scales_and_their_inverses_are_numbers_of_float32(greatest):
+    levels, scales = symmetric(np.float32([[greatest, -greatest / 2]]), (1,))
+    narrow = scales.astype(np.float32)
+    assert np.all(np.isfinite(1 / narrow)) and np.all(narrow > 0)
+    assert np.all(abs(levels * scales - np.float32([[greatest, -greatest / 2]])) <= scales * 0.5001)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("bounds", [(-128, 127), (-3, 5)])
 def test_fake_quantisation_and_its_gradient_are_those_of_pytorch(axis, bounds):

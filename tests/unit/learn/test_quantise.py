@@ -10,9 +10,25 @@ import numpy as np
 import pytest
 from catgrad.examples import digits
 
-from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, load, mse, save, sgd
+from catgrad import (
+    Dim,
+    Dtype,
+    NdArrayType,
+    Task,
+    accuracy,
+    build,
+    emit,
+    fit,
+    layers,
+    load,
+    mse,
+    ops,
+    save,
+    sgd,
+)
 from catgrad.errors import OptionError
 from catgrad.frontends.torch import from_torch
+from catgrad.initialisers import Normal, Stored
 from catgrad.quantisation import Extrema, quantise
 from tests.covering import some
 
@@ -119,6 +135,63 @@ def test_wrong_options_are_refused(message):
     options = {"arrays": learner, "data": data} | REFUSED[message]
     with pytest.raises(OptionError, match=message):
         quantise(task, **options)
+
+
+NUMBERS = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+MISFITS = {
+    "the array dense.weight must be f32[64,3], but it is float32 of shape (3, 64)": NUMBERS.T,
+    "dense.weight must be f32[64,3], but it is float32 of shape (192,)": NUMBERS.ravel(),
+    "dense.weight must be f32[64,3], but it is int8": np.ones((64, 3), np.int8),
+    "dense.weight must be f32[64,3], but it is complex64": NUMBERS * 1j,
+    "finite numbers, but dense.weight has others": np.where(NUMBERS > 1, np.nan, NUMBERS),
+    "must have finite numbers": np.where(NUMBERS > 1, np.inf, NUMBERS),
+    "finite numbers": NUMBERS.astype(np.float64) * 1e300,
+}
+
+
+@pytest.mark.parametrize("message", MISFITS)
+def test_arrays_that_do_not_fit_are_refused(message):
+    batch, features = NdArrayType(FLAT.shape[:1]), NdArrayType((64,))
+    task = Task(layers.dense(batch, features, NdArrayType((3,))), sgd(0.1), mse)
+    arrays = {"dense.weight": MISFITS[message], "dense.bias": np.zeros(3, np.float32)}
+    with pytest.raises(OptionError, match=re.escape(message)):
+        quantise(task, arrays, [np.ones((2, 64), np.float32)])
+
+
+@pytest.mark.parametrize("options", [{}, {"train": ["dense"]}])
+def test_data_with_nan_are_refused(options):
+    task = Task(layers.dense(NdArrayType((2,)), NdArrayType((64,)), NdArrayType((3,))), sgd(0.1), mse)
+    learner = emit(task, "numpy").load()().learner(0)
+    x, y = np.ones((2, 64), np.float32), np.ones((2, 3), np.float32)
+    wrong = [[x * np.nan, y], [x, y * np.nan], [x, y * np.inf]] if options else [[x * np.nan]]
+    for batch in wrong:
+        with pytest.raises(OptionError, match="must have numbers, but a batch has"):
+            quantise(task, learner, [batch], **options)
+
+
+@pytest.mark.parametrize("number", [-np.inf, np.finfo(np.float32).min, -1e9, -1e4])
+@pytest.mark.parametrize("options", [{}, {"outputs": Dtype.int8}, {"train": ["w"]}], ids=str)
+def test_a_mask_that_is_added_hides_nothing_else(number, options):
+    """One scale for hidden and other numbers would leave these no levels."""
+    mask = np.where(np.eye(4, dtype=bool)[:1], number, 0).astype(np.float32)
+
+    def model(x):
+        w = layers.parameter("w", NdArrayType((6, 4)), Normal(0, 0.5))
+        hidden = layers.buffer("mask", NdArrayType((1, 4)), Stored(mask))
+        return ops.softmax(x @ w + ops.broadcast_to(hidden, (64, 4)))
+
+    task, rng = Task(build(model, [NdArrayType((64, 6))]), sgd(0.1), mse), np.random.default_rng(0)
+    learner, x = emit(task, "numpy").load()().learner(0), rng.normal(size=(64, 6)).astype(np.float32)
+    wanted = np.asarray(learner.predict(x))
+    small = quantise(task, learner, [(x, np.zeros_like(wanted)) if "train" in options else x], **options)
+    found = np.asarray(predicted(small, x, "numpy") if "train" not in options else trained_by(small, x))
+    if options.get("outputs"):
+        found = small.output_scales[0].dequantise(found)
+    np.testing.assert_allclose(found, wanted, atol=0.03)
+
+
+def trained_by(task, x):
+    return emit(task, "numpy").load()().learner(0).predict(x)
 
 
 def test_the_object_of_integers_has_no_instruction_on_floats(trained, tmp_path):

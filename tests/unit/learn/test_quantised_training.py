@@ -11,6 +11,7 @@ from catgrad.examples import digits
 
 from catgrad import Dtype, NdArrayType, Task, accuracy, build, emit, fit, layers, load, mse, ops, save, sgd
 from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.initialisers import Normal
 from catgrad.ops.derivatives import DeclaredReverse
 from catgrad.quantisation import quantise
 
@@ -114,6 +115,44 @@ def test_weights_may_grow_by_half(upright):
     before = np.asarray(learner.predict(data[0][0]))
     learner.parameters["one.weight"][...] *= 1.5
     np.testing.assert_allclose(learner.predict(data[0][0]), 1.5 * before, rtol=0.01)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e-8, 1e-42, 0])
+@pytest.mark.parametrize("parameters", [Dtype.float32, Dtype.int8])
+def test_a_bias_is_kept_beside_small_weights(factor, parameters):
+    """A bias may be greater than sums of products of small weights, or than int32, in units of these."""
+    rng, batch = np.random.default_rng(0), NdArrayType((8,))
+    task = Task(
+        layers.dense(batch, NdArrayType((3,)), NdArrayType((4,)), layers.identity, "one"), sgd(0.001), mse
+    )
+    weights = rng.normal(size=(3, 4)) * np.array([factor, 1, 1, 1])
+    arrays = {"one.weight": weights.astype(np.float32), "one.bias": np.float32([2, -1, 0.5, 0])}
+    x, y = (rng.normal(size=(8, n)).astype(np.float32) for n in (3, 4))
+    small = quantise(task, arrays, [(x, y)], train=["one"], parameters=parameters)
+    learner, plain = (emit(each, "numpy").load()().learner(0) for each in (small, task))
+    plain.parameters.update(arrays)
+    for _ in range(3):
+        np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.05)
+        np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
+
+
+@pytest.mark.parametrize("parameters", [Dtype.float32, Dtype.int8])
+def test_parts_of_a_parameter_train(parameters):
+    """The weights of attention's queries, keys and values are one array."""
+    rng = np.random.default_rng(0)
+
+    def model(x):
+        one, two = ops.split(layers.parameter("w", NdArrayType((6, 8)), Normal(0, 0.5)), (4, 4), 1)
+        return (x @ one) * ops.sigmoid(x @ two)
+
+    task = Task(build(model, [NdArrayType((8, 6))]), sgd(0.1), mse)
+    plain = emit(task, "numpy").load()().learner(0)
+    x, y = (rng.normal(size=(8, n)).astype(np.float32) for n in (6, 4))
+    small = quantise(task, plain, [(x, y)], train=["w"], parameters=parameters)
+    learner = emit(small, "numpy").load()().learner(0)
+    for _ in range(5):
+        np.testing.assert_allclose(learner.predict(x), plain.predict(x), atol=0.15)
+        np.testing.assert_allclose(learner.step(x, y), plain.step(x, y), rtol=0.05)
 
 
 REFUSED = {

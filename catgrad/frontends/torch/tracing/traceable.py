@@ -1,4 +1,4 @@
-"""Functions of PyTorch that torch.export cannot trace, and what computes the same in their place."""
+"""Functions of PyTorch that torch.export does not trace, and what computes the same in their place."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from catgrad.frontends.torch.tracing import observers, packed, transforms
+from catgrad.frontends.torch.tracing import margins, observers, packed, transforms
 
 MODES = ("sum", "mean", "max")
 
 
 @contextlib.contextmanager
 def traceable(module: Any) -> Iterator[None]:
-    """Replace functions that read values of arrays in Python, for the time of a trace of a module."""
+    """Replace functions that read values of arrays in Python, or are decomposed, while a module is traced."""
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     replacements = [
         (torch.distributions.Distribution, "_validate_args", False),
         (batch_norm, "forward", _with_average(batch_norm.forward)),
         (functional, "embedding_bag", _of_matrices(functional.embedding_bag)),
         (functional, "max_pool1d", _of_images(functional.max_pool1d)),
+        (functional, "multi_margin_loss", margins.multi_margin_loss),
         (torch, "einsum", _in_order(torch.einsum)),
         (torch, "bincount", _of_known_length(torch.bincount)),
         (torch.Tensor, "bincount", _of_known_length(torch.Tensor.bincount)),
