@@ -300,8 +300,8 @@ def test_pages_have_every_row_that_was_measured():
     from benchmarks.tiny import accuracy as tiny_accuracy
     from benchmarks.tiny import eight
 
-    tiny = import_module("benchmarks.tiny.__main__")
-    for each in (part, depth, torch_import, tiny, eight, tiny_accuracy):
+    tiny, neon = (import_module(f"benchmarks.{name}.__main__") for name in ("tiny", "neon"))
+    for each in (part, depth, torch_import, tiny, eight, tiny_accuracy, neon):
         page, rows = each.PAGE.read_text(encoding="utf-8"), read(each.JSON).rows
         for table in each.tables(rows) if hasattr(each, "tables") else [each.table(rows)]:
             assert table in page, each.__name__

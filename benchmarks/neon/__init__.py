@@ -1,0 +1,1 @@
+"""Instructions of matrix products on aarch64, counted in QEMU."""
