@@ -159,11 +159,13 @@ class Teams(Interpreter):
         may_exchange = array.home in self.exchanged or array.is_of_kernel
         before = [] if may_exchange else [self.past[each].get(where, {}) for each in kinds]
         mine, mark = {self.thread}, [t[kind].setdefault(where, {}) for t in (self.since_barrier, self.past)]
-        for at in np.ravel(place).tolist():
-            if any(not each.get(at, mine) <= mine for each in now):
-                raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
-            if any(not each.get(at, mine) <= mine for each in before):
-                raise AssertionError(f"{array.name}[{at}] is {kind} by another thread than before")
+        for at in [place] if isinstance(place, int) else np.ravel(place).tolist():
+            for each in now:
+                if not each.get(at, mine) <= mine:
+                    raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
+            for each in before:
+                if not each.get(at, mine) <= mine:
+                    raise AssertionError(f"{array.name}[{at}] is {kind} by another thread than before")
             for each in mark:
                 each.setdefault(at, set()).add(self.thread)
 

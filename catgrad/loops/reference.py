@@ -84,8 +84,11 @@ class Interpreter:
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
-        self.indices: dict[int, tuple[Index, int, list[tuple[Atom, int]]]] = {}
-        """Constants and terms of indices by their ids; an index stays alive, so that no other gets its id."""
+        self.indices: dict[int, tuple[Index, int, list[tuple[Variable, int]], list[tuple[Atom, int]]]] = {}
+        """Constants, variables and other terms of indices by their ids.
+
+        An index stays alive, so that no other gets its id.
+        """
         self.places: dict[tuple[int, int], tuple[Any, Index, int]] = {}
         """Offsets of elements, and sizes of arrays, by the ids of arrays and of indices."""
         self.operations: dict[int, Op] = {}
@@ -230,7 +233,7 @@ class Interpreter:
         is_private = array.is_of_kernel
         owner, places = (array, [*map(self.index, indices)]) if is_private else (array.home, [place])
         elements = [(owner, *places)]
-        if not all(isinstance(each, int) for each in places):
+        if np.ndarray in map(type, places):
             elements = [(owner, *at) for at in product(*(np.ravel(each).tolist() for each in places))]
         for touched in self.touched[self.teams if is_private else 0 :]:
             getattr(touched, kind).update(elements)
@@ -322,14 +325,19 @@ class Interpreter:
 
     def index(self, i: Index) -> Any:
         """Evaluate an index."""
-        if (known := self.indices.get(id(i))) is None:
-            terms = [(atom, self.size(factor)) for atom, factor in i.terms]
-            known = self.indices[id(i)] = i, self.size(i.constant), terms
-        _, total, terms = known
-        for atom, factor in terms:
-            value = self.values[atom] if isinstance(atom, Variable) else self.atom(atom)
-            total = total + value * factor
+        _, total, variables, others = self.indices.get(id(i)) or self._parts(i)
+        for variable, factor in variables:
+            total = total + self.values[variable] * factor
+        for atom, factor in others:
+            total = total + self.atom(atom) * factor
         return total
+
+    def _parts(self, i: Index) -> tuple[Index, int, list[tuple[Variable, int]], list[tuple[Atom, int]]]:
+        """Divide an index, with the sizes of this run, into a constant, variables and other terms; kept."""
+        variables = [(a, self.size(factor)) for a, factor in i.terms if isinstance(a, Variable)]
+        others = [(a, self.size(factor)) for a, factor in i.terms if not isinstance(a, Variable)]
+        self.indices[id(i)] = i, self.size(i.constant), variables, others
+        return self.indices[id(i)]
 
     def atom(self, atom: Any) -> Any:
         """Evaluate an atom of an index that is no variable."""

@@ -129,7 +129,7 @@ NATIVE = {
 }  # fmt: skip
 NEON = ("-O2", SIMD, "-ffp-contract=fast", "-static", "-target", "aarch64-linux-musl")
 WEBASSEMBLY = {
-    "vectors of WebAssembly": ("-O2", "-msimd128", SIMD, "-target", "wasm32-wasi"),
+    "vectors of WebAssembly": ("-O2", "-msimd128", SIMD, "-target", "wasm32-wasi", "-Wl,--strip-all"),
     "WebAssembly": ("-O1", "-DGEMM_SCALAR", SIMD, "-target", "wasm32-wasi"),
 }
 
@@ -150,7 +150,10 @@ WAYS = [
     ),
     pytest.param("qemu", NEON, id="neon", marks=[NEEDS_ZIG, NEEDS_QEMU]),
 ]
-"""Programs that run others, and flags of compilers. For each processor, ziglang builds a standard library."""
+"""Programs that run others, and flags of compilers.
+
+For each processor, ziglang builds a standard library, with symbols or, as for the target wasm, without.
+"""
 
 
 @pytest.mark.covering

@@ -35,6 +35,10 @@ class Space(Enum):
     """A scalar variable of one kernel, without an address."""
 
 
+OF_KERNEL = (Space.SHARED, Space.LOCAL, Space.REGISTER)
+"""Address spaces that are private to one kernel."""
+
+
 GLOBAL = (Space.ARGUMENT, Space.RESULT, Space.WORKSPACE)
 """Spaces of arrays in the memory that all threads of a GPU share."""
 
@@ -81,7 +85,7 @@ class Buffer:
     @property
     def is_of_kernel(self) -> bool:
         """Tell whether it is private to one kernel."""
-        return self.space in (Space.SHARED, Space.LOCAL, Space.REGISTER)
+        return self.space in OF_KERNEL
 
     @property
     def home(self) -> Buffer:
