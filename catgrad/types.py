@@ -158,8 +158,8 @@ def substitute(shape: tuple[Size, ...], sizes: Mapping[str, Size]) -> tuple[Size
 
 def widened(array: Array) -> Array:
     """Widen an array to float32 if its elements have 16 bits."""
-    dtype = array.dtype  # a name takes long to find
-    has_16_bits = dtype.itemsize == 2 and dtype.name in ("float16", "bfloat16")
+    dtype = array.dtype  # by its kind, as its name takes long to find; bfloat16 has one of its own
+    has_16_bits = dtype.itemsize == 2 and dtype.kind not in "iu"
     return array.astype(np.float32) if has_16_bits else array
 
 

@@ -41,6 +41,9 @@ from catgrad.programs.program import bind_symbols
 from catgrad.terms.op import Op
 from catgrad.types import Array, Dtype
 
+Parts = tuple[Index, int, list[tuple[Variable, int]], list[tuple[Atom, int]]]
+"""An index, and its constant, variables and other terms."""
+
 
 def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, shuffled: bool = False) -> list[Array]:
     """Compute the results of a function's kernels; arguments change only where results overwrite them.
@@ -84,11 +87,8 @@ class Interpreter:
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
-        self.indices: dict[int, tuple[Index, int, list[tuple[Variable, int]], list[tuple[Atom, int]]]] = {}
-        """Constants, variables and other terms of indices by their ids.
-
-        An index stays alive, so that no other gets its id.
-        """
+        self.indices: dict[int, Parts] = {}
+        """Parts of indices by their ids; an index stays alive, so that no other gets its id."""
         self.places: dict[tuple[int, int], tuple[Any, Index, int]] = {}
         """Offsets of elements, and sizes of arrays, by the ids of arrays and of indices."""
         self.operations: dict[int, Op] = {}
@@ -332,10 +332,12 @@ class Interpreter:
             total = total + self.atom(atom) * factor
         return total
 
-    def _parts(self, i: Index) -> tuple[Index, int, list[tuple[Variable, int]], list[tuple[Atom, int]]]:
-        """Divide an index, with the sizes of this run, into a constant, variables and other terms; kept."""
+    def _parts(self, i: Index) -> Parts:
+        """Divide an index into its parts, with the sizes of this run, and keep them."""
         variables = [(a, self.size(factor)) for a, factor in i.terms if isinstance(a, Variable)]
-        others = [(a, self.size(factor)) for a, factor in i.terms if not isinstance(a, Variable)]
+        others: list[tuple[Atom, int]] = [
+            (a, self.size(factor)) for a, factor in i.terms if not isinstance(a, Variable)
+        ]
         self.indices[id(i)] = i, self.size(i.constant), variables, others
         return self.indices[id(i)]
 
