@@ -218,8 +218,12 @@ def convolution(m: Maker) -> Any:
     x = m.of(FLOATING, least=3, most=4)
     places = x.type.rank - 2
     channels = x.shape[1]
-    w = m.like(x.type.with_shape((m.one_of(SIZES), channels, *(1 + m.number(2) for _ in range(places)))))
-    return ops.conv(x, w, stride=1 + m.number(1), padding=m.number(1), dilation=1 + m.number(1))
+    groups = channels if isinstance(channels, int) and channels and m.flag() else 1
+    sizes = [1 + m.number(2) for _ in range(places)]
+    stride, padding, dilation = ([least + m.number(1) for _ in sizes] for least in (1, 0, 1))
+    outputs, inputs = groups * m.one_of(SIZES), 1 if groups > 1 else channels
+    w = m.like(x.type.with_shape((outputs, inputs, *sizes)))
+    return ops.conv(x, w, stride, padding, dilation, groups)
 
 
 @rule
