@@ -29,7 +29,7 @@ LANES = 16
 
 def add_in_halves(lowered: Lowered, machine: Machine) -> Lowered:
     """Add up vectors of 16 elements in pairs, if the machine has as many lanes."""
-    if machine.vectors.lanes != LANES:
+    if machine.vectors.lanes != LANES or not machine.vectors.keeps_sums:
         return lowered
     return lowered.map_kernels(lambda kernel: Kernel(with_loops(kernel.body, _changed)))
 
