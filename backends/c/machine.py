@@ -13,8 +13,6 @@ from catgrad.loops.passes import KERNEL_PASSES, PASSES, STRIP_MINE
 from catgrad.loops.passes.schedule.strip_mine import strip_miner
 from catgrad.loops.passes.schedule.unroll import unroll
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
-from catgrad.loops.passes.vectors.lanes_of_sums import expand_sums
-from catgrad.loops.passes.vectors.pairwise_sums import pairwise_sums
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
 
@@ -82,13 +80,10 @@ def in_tiles(product: MatMul) -> int:
     return PACKING.panel * most * itemsize if is_nested and itemsize > 1 else 0
 
 
-FOR_VECTORS = (expand_sums, pairwise_sums)
-"""Passes by which the lanes of a sum are kept apart, which are no faster one after the other."""
-
 MICROCONTROLLER = Machine(
-    tuple(SMALL_STRIPS if each is STRIP_MINE else each for each in PASSES if each not in FOR_VECTORS),
+    tuple(SMALL_STRIPS if each is STRIP_MINE else each for each in PASSES),
     (unroll, BIND),
-    vectors=Vectors(lanes=16),
+    vectors=Vectors(lanes=16, keeps_sums=False),
     multiplies_matrices=True,
     multiplies_bytes=True,
     passes_rows=True,

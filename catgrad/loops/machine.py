@@ -52,6 +52,9 @@ class Vectors:
     lanes: int = 1
     """Width of vectors in elements of 32 bits; 1 if there are none."""
 
+    keeps_sums: bool = True
+    """Lanes of a sum are kept apart until its end, which is no faster where they run one after the other."""
+
     near: tuple[type[Op], ...] = ()
     """Operations that are vectors only near 0: their loops have a version for such arguments."""
 

@@ -23,7 +23,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, converted, number
 from catgrad.loops.ir.steps import Lowered, kernels
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Machine, Vectors
 from catgrad.loops.passes.schedule.interchange import short_last
 from catgrad.loops.passes.schedule.short_rows import ShortRows, short_rows
 from catgrad.loops.passes.schedule.unroll import MAX_UNROLLED_ITERATIONS
@@ -71,7 +71,7 @@ def schedule_reductions(lowered: Lowered, machine: Machine) -> Lowered:
         if isinstance(item.op, ArgMax | ArgMin):
             return _index_of_extremum(item, free, item.op)
         schedule = _Schedule(item, free, machine.float64_sums)
-        return schedule.by_memory(machine.vectors.lanes) if vectors else schedule.one_by_one()
+        return schedule.by_memory(machine.vectors) if vectors else schedule.one_by_one()
 
     return lowered.map_kernels(
         lambda kernel: Kernel([new for item in kernel.body for new in scheduled(item)])
@@ -98,11 +98,11 @@ class _Schedule:
         few = size_hint(product(tuple(v.extent for v in self.reduce.axes))) <= MAX_UNROLLED_ITERATIONS
         return self._nest([*(short_last(self.free) if few else self.free), *self.reduce.axes])
 
-    def by_memory(self, lanes: int) -> list[Item]:
+    def by_memory(self, vectors: Vectors) -> list[Item]:
         """Traverse the elements in memory order, by blocks of columns, or with a sum for each lane."""
         r = self.reduce
-        found = short_rows(r, self.free, lanes)
-        if found and (len(found.rows) > 1 or not self._rounds_often(found.terms)):
+        found = short_rows(r, self.free, vectors.lanes)
+        if found and (not self._rounds_often(found.terms) or (len(found.rows) > 1 and vectors.keeps_sums)):
             return self._by_rows(found)
         order = _memory_order(r.scalar, self.free, r.axes)
         if order[-1:] and order[-1] in self.free and (cut := _in_blocks(order[-1])):

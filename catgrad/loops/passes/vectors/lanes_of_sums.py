@@ -48,7 +48,7 @@ Around = tuple[Variable, ...]
 def expand_sums(lowered: Lowered, machine: Machine) -> Lowered:
     """Keep sums over short rows in the lanes of vectors until the last row."""
     lanes = machine.vectors.lanes
-    if lanes == 1:
+    if lanes == 1 or not machine.vectors.keeps_sums:
         return lowered
 
     def expanded(loop: Loop, beside: Sequence[Item], around: Around) -> list[Item] | None:

@@ -25,7 +25,7 @@ LANES = 16
 
 def pairwise_sums(lowered: Lowered, machine: Machine) -> Lowered:
     """Add up vectors of 16 elements in pairs, if the machine has as many lanes."""
-    if machine.vectors.lanes != LANES:
+    if machine.vectors.lanes != LANES or not machine.vectors.keeps_sums:
         return lowered
     return lowered.map_kernels(lambda kernel: Kernel(_in_pairs(kernel.body)))
 
