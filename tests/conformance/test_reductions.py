@@ -7,7 +7,9 @@ import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.errors import DtypeError
+from catgrad.ops.reduce import broadcast
 from catgrad.targets import get_backend
+from catgrad.terms.structural import zeros_like
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.targets import drawn, on_targets, on_targets_with
@@ -49,6 +51,20 @@ def test_nan_is_the_minimum_and_the_maximum(target):
     for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
         [found] = run_on(get_backend(target), build(reduce, [NdArrayType(x.shape, Dtype.float64)]), x)
         np.testing.assert_array_equal(found, [wanted])
+
+
+@on_targets
+def test_a_sum_of_which_a_label_selects_one_term_is_0_for_labels_that_select_none(target):
+    """A label is no index of 32 bits, to which it might wrap around."""
+    labels, x = np.array([2, 0, -1, 3, 2**32 + 1, -(2**32)]), np.arange(18.0, dtype=np.float32).reshape(6, 3)
+
+    def selected(x, label):
+        hit = broadcast(label, (6, 3), (1,)) == broadcast(ops.iota(3, Dtype.int64), (6, 3))
+        return ops.sum(ops.select(hit, ops.exp(x), zeros_like(x)), 1)
+
+    types = [NdArrayType((6, 3)), NdArrayType((6,), Dtype.int64)]
+    [found] = run_on(get_backend(target), build(selected, types), x, labels)
+    np.testing.assert_allclose(found, [*np.exp(x[[0, 1], [2, 0]]), 0, 0, 0, 0], rtol=1e-6)
 
 
 def test_truth_values_are_not_summed():

@@ -3,6 +3,7 @@
 from catgrad.loops.passes.schedule.fuse import fuse
 from catgrad.loops.passes.schedule.in_place import put_in_place
 from catgrad.loops.passes.schedule.inline_products import inline_products
+from catgrad.loops.passes.schedule.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.schedule.parallelise import parallelise
 from catgrad.loops.passes.schedule.reductions import name_accumulators, schedule_reductions
 from catgrad.loops.passes.schedule.sparse_updates import update_sparsely
@@ -22,6 +23,7 @@ from catgrad.loops.passes.vectors.vectorise_rows import vectorise_rows
 STRIP_MINE = strip_miner()
 
 PASSES = (
+    gather_one_hot_sums,
     schedule_reductions,
     narrow,
     inline_products,

@@ -142,7 +142,14 @@ class Expressions:
 
     def condition(self, condition: Any) -> tuple[Text, Text, bool, bool]:
         """Print the parts of a condition: index, size, and which sides are tested."""
-        return self.index(condition.index), self.size(condition.size), condition.below, condition.above
+        return self._bounded(condition.index), self.size(condition.size), condition.below, condition.above
+
+    def _bounded(self, i: Index) -> Text:
+        """Print an index that is compared with bounds: an integer as it is, which a conversion may narrow."""
+        match i:
+            case Index(((Read(scalar), 1),), 0) if scalar.dtype in (Dtype.int32, Dtype.int64):
+                return self.text(scalar)
+        return self.index(i)
 
     def index(self, i: Index) -> Text:
         """An index as an expression."""

@@ -14,7 +14,7 @@ from catgrad.loops.passes.gpu.products.turn_factors import turn_factors
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.sums.block_sums import split_block_sums
 from catgrad.loops.passes.gpu.sums.columns_of_rows import fuse_columns
-from catgrad.loops.passes.gpu.sums.one_hot_sums import gather_one_hot_sums
+from catgrad.loops.passes.schedule.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.gpu.sums.scatters import gather_scatters
 from catgrad.loops.passes.gpu.sums.sorts import rank_sorts
 from catgrad.loops.passes.gpu.sums.split_sums import split_sums
