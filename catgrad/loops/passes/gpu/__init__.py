@@ -14,11 +14,11 @@ from catgrad.loops.passes.gpu.products.turn_factors import turn_factors
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.sums.block_sums import split_block_sums
 from catgrad.loops.passes.gpu.sums.columns_of_rows import fuse_columns
-from catgrad.loops.passes.schedule.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.gpu.sums.scatters import gather_scatters
 from catgrad.loops.passes.gpu.sums.sorts import rank_sorts
 from catgrad.loops.passes.gpu.sums.split_sums import split_sums
 from catgrad.loops.passes.schedule.in_place import put_in_place
+from catgrad.loops.passes.schedule.one_hot_sums import gather_one_hot_sums
 from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
 from catgrad.loops.passes.simplify.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.simplify.propagate_copies import propagate_copies
