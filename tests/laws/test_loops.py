@@ -15,7 +15,7 @@ from catgrad.backend import TOLERANCE
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
-from catgrad.loops.ir.nest import Accumulate, Loop, Store, loops, statements
+from catgrad.loops.ir.nest import Accumulate, Loop, MatMul, Store, loops, statements
 from catgrad.loops.ir.scalar import Load
 from catgrad.loops.ir.steps import For, conditions, every_step, kernels
 from catgrad.loops.passes.simplify.contract_arrays import contract_arrays
@@ -307,3 +307,24 @@ def test_each_lane_has_the_sum_of_one_element_at_a_time():
     types = NdArrayType((32, 4)), NdArrayType((4, 20)), NdArrayType((20, 3))
     parts = compiled(lambda x, w, v: ops.tanh(x @ w) @ v, *types)
     assert {s.buffer.size for s in parts if isinstance(s, Accumulate)} == {VECTORS.vectors.lanes}
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_products_that_a_loop_adds_to_a_sum_are_added_where_it_lies(is_read):
+    """But one that is read by others too is stored."""
+    types = [NdArrayType((96, 64)), NdArrayType((3, 32, 96)), NdArrayType((3, 32, 64))]
+
+    def summed(total, x, y):
+        def body(total, rows):
+            product = ops.permute(rows[0], 1, 0) @ rows[1]
+            return total + product, ops.exp(product if is_read else rows[0])
+
+        return ops.scan(body, total, (x, y))
+
+    term = build(summed, types)
+    lowered = compile_kernels(function_of(term), MACHINE)
+    adds = [s.add for k in kernels(lowered.steps) for s in statements(k.body) if isinstance(s, MatMul)]
+    assert adds == [not is_read]
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=t.shape).astype(np.float32) / 8 for t in types]
+    close(run(lowered, *arrays), evaluate(straight(term), *arrays))

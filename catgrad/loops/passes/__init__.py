@@ -1,5 +1,6 @@
 """Passes: transformations of kernels that keep their meaning."""
 
+from catgrad.loops.passes.schedule.accumulate_products import accumulate_products
 from catgrad.loops.passes.schedule.fuse import fuse
 from catgrad.loops.passes.schedule.in_place import put_in_place
 from catgrad.loops.passes.schedule.inline_products import inline_products
@@ -33,6 +34,7 @@ PASSES = (
     eliminate_dead_stores,
     STRIP_MINE,
     put_in_place,
+    accumulate_products,
     eliminate_self_copies,
     update_sparsely,
     contract_arrays,

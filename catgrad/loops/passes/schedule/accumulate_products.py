@@ -1,0 +1,107 @@
+"""Accumulate products in place: a product whose only use is to be added to an array is added to it at once.
+
+p = x · y                                w += x · y
+w[i, j] = w[i, j] + p[i, j]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from catgrad.loops.ir.index import Index, index
+from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, Store, Substituted, perfect_nest, statements
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.steps import Lowered, Step, kernels
+from catgrad.loops.machine import Machine
+from catgrad.ops.arithmetic import Add
+
+Uses = Mapping[Buffer, int]
+"""How many statements write or read an array."""
+
+
+def accumulate_products(lowered: Lowered, machine: Machine) -> Lowered:
+    """Add products to arrays in place of storing them, where nothing else reads them."""
+    every = (s for kernel in kernels(lowered.steps) for s in statements(kernel.body))
+    uses = Counter(buffer.home for s in every for buffer in {b for b, _ in (*s.reads, *s.writes)})
+    return lowered.map(lambda steps: _with_sums(steps, uses))
+
+
+def _with_sums(steps: Sequence[Step], uses: Uses) -> list[Step]:
+    done: list[Step] = []
+    for step in steps:
+        if isinstance(step, Kernel):
+            step = Kernel(_accumulated(step.body, uses))
+            for place, before in enumerate(done):
+                if kernel := _sum_of_kernels(before, step, done[place + 1 :], uses):
+                    del done[place]
+                    step = kernel
+                    break
+        done.append(step)
+    return done
+
+
+def _sum_of_kernels(before: Step, step: Kernel, between: Sequence[Step], uses: Uses) -> Kernel | None:
+    """Return the kernel of a product that adds, if its factors stay the same from one kernel to the other."""
+    match before, step:
+        case Kernel(body=[MatMul() as product]), Kernel(body=[nest]):
+            factors = {product.left.buffer.home, product.right.buffer.home}
+            changed = {buffer.home for each in between for buffer, _ in each.writes}
+            added = _sum(product, nest, uses) if factors.isdisjoint(changed) else None
+            return Kernel([added]) if added else None
+    return None
+
+
+def _accumulated(items: Sequence[Item], uses: Uses) -> list[Item]:
+    done: list[Item] = []
+    for item in items:
+        product = _sum(done[-1], item, uses) if done else None
+        if product is not None:
+            done[-1] = product
+        else:
+            done.append(replace(item, body=_accumulated(item.body, uses)) if isinstance(item, Loop) else item)
+    return done
+
+
+def _sum(product: Item, nest: Item, uses: Uses) -> MatMul | None:
+    """Return the product that adds, if a nest adds a product to an array and is its only use."""
+    variables, body = perfect_nest([nest], lambda loop: not loop.conditions)
+    match product, _stored(body, uses):
+        case (
+            MatMul(buffer=array, rows=(row,), columns=(column,), add=False, packed=None),
+            Store(scalar=Compute(op=Add(), operands=(Load() as x, Load() as y))) as store,
+        ) if _is_private(array, uses):
+            old, term = (x, y) if y.buffer is array else (y, x)
+            change = Substituted({v: index(own) for v, own in zip(variables, (row, column), strict=False)})
+            is_whole = [v.extent for v in variables] == [row.extent, column.extent]
+            is_term = term.buffer is array and change.indices(term.indices) == product.indices
+            if is_whole and is_term and old.buffer.home is store.buffer.home and old.indices == store.indices:
+                return _added(product, store.buffer, change.indices(store.indices))
+    return None
+
+
+def _stored(items: Sequence[Item], uses: Uses) -> Item | None:
+    """Return the only store, or one of what is stored elsewhere before, but not read there otherwise."""
+    match items:
+        case [Store() as store]:
+            return store
+        case [Store(scalar=Compute()) as first, Store(scalar=Load() as load) as last]:
+            is_same = load.buffer is first.buffer and load.indices == first.indices
+            if is_same and _is_private(first.buffer, uses):
+                return replace(last, scalar=first.scalar)
+    return None
+
+
+def _is_private(array: Buffer, uses: Uses) -> bool:
+    """Tell whether an array is only written once and read once."""
+    return array.space is Space.WORKSPACE and uses[array.home] == 2
+
+
+def _added(product: MatMul, array: Buffer, indices: tuple[Index, ...]) -> MatMul | None:
+    """Return the product, added to an array that it does not read, if its columns lie side by side there."""
+    [column], factors = product.columns, (product.left.buffer, product.right.buffer)
+    is_fit = array.stride(indices, column) == 1 and array.type.dtype is product.left.dtype
+    if not is_fit or any(factor.home is array.home for factor in factors):
+        return None
+    return replace(product, buffer=array, indices=indices, add=True)
