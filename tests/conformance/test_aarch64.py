@@ -49,7 +49,7 @@ def source(tmp_path_factory):
 
 
 @NEEDS_QEMU
-@pytest.mark.parametrize("build", map(marked, BUILDS))
+@pytest.mark.parametrize("build", [*map(marked, BUILDS)])
 def test_products_are_exact_on_whole_numbers(source, build):
     compiler, *flags = BUILDS[build]
     flags = [*FLAGS, "-ffp-contract=fast", "-static", *flags]
