@@ -132,7 +132,7 @@ def test_parts_are_added_up_where_the_sum_is_read():
     split = split_products(canonical(function, MACHINE), MACHINE)
     written = [{buffer.name for buffer, _ in step.writes} for step in split.steps]
     place = next(n for n, step in enumerate(split.steps) if any("_parts" in b.name for b, _ in step.reads))
-    assert place > 1 + written.index({"x2.product_parts"})
+    assert place > 1 + written.index({"x1.product_parts"})
     assert any(buffer.name in written[place] for buffer, _ in split.steps[place + 1].reads)
 
 
