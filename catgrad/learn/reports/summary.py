@@ -86,8 +86,9 @@ COLUMNS = {
 def task_summary(task: Task, depth: int | None = None, **sizes: int) -> Summary:
     """Count parameters, operations and bytes of a task, by layer and in total.
 
-    An operation belongs to the layer that it leads to: the one whose label comes next. `depth` merges layers
-    with as many equal first names. Symbols without a size stay symbols.
+    An operation belongs to the layer that it leads to, the one whose label comes next, and an activation to
+    the one before it. `depth` merges layers with as many equal first names. Symbols without a size stay
+    symbols.
 
     Raises: UnknownName for a size that no input has; OptionError if a size or depth is no integer
     """

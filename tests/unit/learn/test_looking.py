@@ -195,7 +195,7 @@ def test_modules_have_summaries_on_the_command_line(tmp_path):
     (tmp_path / "net.py").write_text(code)
     given = ("--input", "f32[batch,4]", "--size", "batch=5", "--optimizer", "sgd")
     done = run("summary", f"{tmp_path}/net.py:net", *given)
-    assert re.search(r"^0 +f32\[5,3\] +15 +60 +0 +135 ", done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert re.search(r"^0 +f32\[5,3\] +15 +60 +0 +150 ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
 def test_a_notebook_shows_tables():
