@@ -18,7 +18,7 @@ from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
 
 Uses = Mapping[Buffer, int]
-"""How many statements write or read an array."""
+"""Counts of the statements that write or read an array."""
 
 
 def accumulate_products(lowered: Lowered, machine: Machine) -> Lowered:
