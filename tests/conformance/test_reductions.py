@@ -56,13 +56,13 @@ def test_nan_is_the_minimum_and_the_maximum(target):
 @on_targets
 def test_a_sum_of_which_a_label_selects_one_term_is_0_for_labels_that_select_none(target):
     """A label is no index of 32 bits, to which it might wrap around."""
-    labels, x = np.array([2, 0, -1, 3, 2**32 + 1, -(2**32)]), np.arange(18.0, dtype=np.float32).reshape(6, 3)
+    labels, x = np.array([2, 0, -1, 24, 2**32 + 1, -(2**32)]), np.linspace(-1, 1, 144, dtype=np.float32)
 
     def selected(x, label):
-        hit = broadcast(label, (6, 3), (1,)) == broadcast(ops.iota(3, Dtype.int64), (6, 3))
+        hit = broadcast(label, (6, 24), (1,)) == broadcast(ops.iota(24, Dtype.int64), (6, 24))
         return ops.sum(ops.select(hit, ops.exp(x), zeros_like(x)), 1)
 
-    types = [NdArrayType((6, 3)), NdArrayType((6,), Dtype.int64)]
+    types, x = [NdArrayType((6, 24)), NdArrayType((6,), Dtype.int64)], x.reshape(6, 24)
     [found] = run_on(get_backend(target), build(selected, types), x, labels)
     np.testing.assert_allclose(found, [*np.exp(x[[0, 1], [2, 0]]), 0, 0, 0, 0], rtol=1e-6)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Read, Variable, index
-from catgrad.loops.ir.nest import Kernel, Reduce, Store, Substituted, nested, perfect_nest
+from catgrad.loops.ir.nest import Kernel, Reduce, Store, Substituted, nested, perfect_nest, size_hint
 from catgrad.loops.ir.scalar import Bounds, Compute, IndexValue, Masked, Number, Scalar, converted, is_zero
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
@@ -18,13 +18,18 @@ INDEX_DTYPES = (Dtype.int32, Dtype.int64)
 
 
 def gather_one_hot_sums(lowered: Lowered, machine: Machine) -> Lowered:
-    """Replace sums of which an integer selects one term by that term, or 0 if the integer is no index."""
-    return lowered.map(lambda steps: [_gathered(step) for step in steps])
+    """Replace sums of which an integer selects one term by that term, or 0 if the integer is no index.
+
+    Those whose terms are fewer than the lanes of a vector stay, as rows are summed side by side.
+    """
+    return lowered.map(lambda steps: [_gathered(step, machine.vectors.lanes) for step in steps])
 
 
-def _gathered(step: Step) -> Step:
+def _gathered(step: Step, lanes: int) -> Step:
     match perfect_nest(step.body) if isinstance(step, Kernel) else None:
-        case free, [Reduce(op=Add(), axes=(axis,)) as r] if term := _selected(r.scalar, axis):
+        case free, [Reduce(op=Add(), axes=(axis,)) as r] if size_hint(axis.extent) >= lanes and (
+            term := _selected(r.scalar, axis)
+        ):
             dtype = r.buffer.type.dtype
             store = Store(r.buffer, r.indices, converted(term, dtype))
             return Kernel(nested(free, [store]))
