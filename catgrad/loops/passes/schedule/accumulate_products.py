@@ -1,8 +1,4 @@
-"""Accumulate products in place: a product whose only use is to be added to an array is added to it at once.
-
-p = x · y                                w += x · y
-w[i, j] = w[i, j] + p[i, j]
-"""
+"""Accumulate products in place: p = x · y and w = w + p are w += x · y, if nothing else reads p."""
 
 from __future__ import annotations
 
@@ -13,18 +9,20 @@ from dataclasses import replace
 from catgrad.loops.ir.index import Index, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, Store, Substituted, perfect_nest, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
-from catgrad.loops.ir.steps import Lowered, Step, kernels
+from catgrad.loops.ir.steps import For, Lowered, Step, every_step, kernels
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
 
 Uses = Mapping[Buffer, int]
-"""Counts of the statements that write or read an array."""
+"""Counts of what writes or reads an array: statements, and results of functions and loops."""
 
 
 def accumulate_products(lowered: Lowered, machine: Machine) -> Lowered:
     """Add products to arrays in place of storing them, where nothing else reads them."""
     every = (s for kernel in kernels(lowered.steps) for s in statements(kernel.body))
     uses = Counter(buffer.home for s in every for buffer in {b for b, _ in (*s.reads, *s.writes)})
+    rows = (row for step in every_step(lowered.steps) if isinstance(step, For) for row in step.rows)
+    uses.update(buffer.home for buffer in (*lowered.results, *rows))
     return lowered.map(lambda steps: _with_sums(steps, uses))
 
 
