@@ -130,6 +130,10 @@ class Expressions:
         element = self.element(array, load.indices)
         return Text(self.dialect.macros["loaded"](self, element, array.type.dtype))
 
+    def target(self, array: Buffer, indices: tuple[Index, ...]) -> str:
+        """Print what a statement writes: a register or an element."""
+        return self.name_of(array) if array.is_register else self.element(array, indices)
+
     def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
         """Print the access of an element."""
         return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)), array)

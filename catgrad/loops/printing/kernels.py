@@ -480,7 +480,7 @@ class KernelPrinter:
         return Simple(
             type(s).__name__,
             written.buffer.type.dtype if written else None,
-            self._target(written) if written else "",
+            self.expressions.target(written.buffer, written.indices) if written else "",
             tuple(map(self.expressions.text, s.operands)),
             written.op.macro if written else "",
             self.expressions.size(s.size) if isinstance(s, Check) else None,
@@ -489,12 +489,8 @@ class KernelPrinter:
             around.threads,
         )
 
-    def _target(self, s: Write) -> str:
-        """Print what a statement writes."""
-        return self._name(s.buffer) if s.buffer.is_register else self.expressions.element(s.buffer, s.indices)
-
     def _accumulated(self, s: Accumulate, text: str, around: Around) -> Assign:
-        target = self._target(s)
+        target = self.expressions.target(s.buffer, s.indices)
         reduction = around.reductions.get(s.buffer)
         dtype, old = s.buffer.type.dtype, Load(s.buffer, s.indices)
         combined = "" if reduction else self.expressions.text(Compute(s.op, dtype, (old, s.scalar)))

@@ -58,8 +58,8 @@ def pairwise_sum(here: Expressions, loop: Loop) -> PairwiseSum:
     [s] = statements(loop.body)
     assert isinstance(s, Accumulate) and isinstance(s.scalar, Load)
     array, at = s.scalar.buffer, s.scalar.buffer.flat(s.scalar.indices)
-    total = here.name_of(s.buffer) if s.buffer.is_register else here.element(s.buffer, s.indices)
-    return PairwiseSum(total, s.scalar.dtype, here.address(array, at, (loop.variable,)))
+    total, address = here.target(s.buffer, s.indices), here.address(array, at, (loop.variable,))
+    return PairwiseSum(total, s.scalar.dtype, address)
 
 
 def copied(here: Expressions, loop: Loop) -> list[Line] | None:

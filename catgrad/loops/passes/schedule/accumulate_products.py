@@ -32,23 +32,27 @@ def _with_sums(steps: Sequence[Step], uses: Uses) -> list[Step]:
         if isinstance(step, Kernel):
             step = Kernel(_accumulated(step.body, uses))
             for place, before in enumerate(done):
-                if kernel := _sum_of_kernels(before, step, done[place + 1 :], uses):
+                product = _product(before, step, uses)
+                if product and not _changes(done[place + 1 :], product):
                     del done[place]
-                    step = kernel
+                    step = Kernel([product])
                     break
         done.append(step)
     return done
 
 
-def _sum_of_kernels(before: Step, step: Kernel, between: Sequence[Step], uses: Uses) -> Kernel | None:
-    """Return the kernel of a product that adds, if its factors stay the same from one kernel to the other."""
+def _product(before: Step, step: Kernel, uses: Uses) -> MatMul | None:
+    """Return the product that adds, in place of a kernel of a product and one that adds it."""
     match before, step:
         case Kernel(body=[MatMul() as product]), Kernel(body=[nest]):
-            factors = {product.left.buffer.home, product.right.buffer.home}
-            changed = {buffer.home for each in between for buffer, _ in each.writes}
-            added = _sum(product, nest, uses) if factors.isdisjoint(changed) else None
-            return Kernel([added]) if added else None
+            return _sum(product, nest, uses)
     return None
+
+
+def _changes(steps: Sequence[Step], product: MatMul) -> bool:
+    """Tell whether one of these steps writes a factor of a product."""
+    factors = (product.left.buffer.home, product.right.buffer.home)
+    return any(buffer.home in factors for step in steps for buffer, _ in step.writes)
 
 
 def _accumulated(items: Sequence[Item], uses: Uses) -> list[Item]:

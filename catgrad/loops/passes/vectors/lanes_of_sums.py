@@ -20,7 +20,7 @@ of many terms has a float32 for each row, and one float64 for all; then both are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Variable, index
@@ -51,30 +51,18 @@ def expand_sums(lowered: Lowered, machine: Machine) -> Lowered:
     if lanes == 1 or not machine.vectors.keeps_sums:
         return lowered
 
-    def expanded(loop: Loop, beside: Sequence[Item], around: Around) -> list[Item] | None:
-        rows = rows_of_sums(loop, beside, lanes)
-        return _expanded(rows, around, lanes) if rows else None
-
-    return lowered.map_kernels(lambda kernel: Kernel(_with_loops(kernel.body, expanded)))
+    return lowered.map_kernels(lambda kernel: Kernel(_within(kernel.body, (), lanes)))
 
 
-def _with_loops(
-    items: Sequence[Item],
-    change: Callable[[Loop, Sequence[Item], Around], list[Item] | None],
-    around: Around = (),
-) -> list[Item]:
-    """Replace loops, of those within each other the outermost, by what a function makes of them, if anything.
-
-    It takes a loop, the items among which it is, and the variables of the loops around it.
-    """
+def _within(items: Sequence[Item], around: Around, lanes: int) -> list[Item]:
     result: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):
             result.append(item)
-        elif (changed := change(item, items, around)) is not None:
-            result += changed
+        elif rows := rows_of_sums(item, items, lanes):
+            result += _expanded(rows, around, lanes)
         else:
-            result.append(replace(item, body=_with_loops(item.body, change, (*around, item.variable))))
+            result.append(replace(item, body=_within(item.body, (*around, item.variable), lanes)))
     return result
 
 
