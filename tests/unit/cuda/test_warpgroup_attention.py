@@ -227,17 +227,17 @@ REVERSE_FAULTS = {
 @NEEDS_CXX
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_an_error_or_gives_other_numbers_in_some_order(fault, monkeypatch):
-    require_wrong(*FAULTS[fault], False, monkeypatch)
+    assert is_found(*FAULTS[fault], False, monkeypatch)
 
 
 @NEEDS_CXX
 @pytest.mark.parametrize("fault", REVERSE_FAULTS)
 def test_a_planted_fault_of_the_reverse_is_found_too(fault, monkeypatch):
-    require_wrong(*REVERSE_FAULTS[fault], True, monkeypatch)
+    assert is_found(*REVERSE_FAULTS[fault], True, monkeypatch)
 
 
-def require_wrong(old, new, is_reverse, monkeypatch):
-    """Assert that a change of one file gives an error or other numbers in some order of threads."""
+def is_found(old, new, is_reverse, monkeypatch):
+    """Tell whether a change of one file gives an error or other numbers in some order of threads."""
     term, right = faulty(is_reverse)
     files = {name: str(text) for name, text in right.files.items()}
     names = [name for name in ("attention.cu", "attention_runtime.cuh") if old in files[name]]
@@ -247,8 +247,8 @@ def require_wrong(old, new, is_reverse, monkeypatch):
     for order in ORDERS:
         monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
         if not is_right(term, replace(right, files=files)):
-            return
-    pytest.fail("it is right in all orders")
+            return True
+    return False
 
 
 @cache
