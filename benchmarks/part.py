@@ -33,10 +33,14 @@ JSON, PAGE = path_of("part"), ROOT / "docs/howto/train-a-part.md"
 FIGURES = ("trained", "workspace_bytes", "predict_workspace_bytes", "operations")
 COLUMNS = {
     "trained": lambda row: row.what,
-    **{heading: figure(name, counted) for heading, name in
-       zip(("parameters", "workspace of a step", "of predict", "operations"), FIGURES, strict=True)},
+    **{
+        heading: figure(name, counted)
+        for heading, name in zip(
+            ("parameters", "workspace of a step", "of predict", "operations"), FIGURES, strict=True
+        )
+    },
     "time": figure("seconds", text),
-}  # fmt: skip
+}
 OURS = "catgrad c"
 
 

@@ -59,9 +59,14 @@ class Process:
         self.errors = self.stack.enter_context(tempfile.TemporaryFile("w+"))
         self.process = subprocess.Popen(
             self.competitor.command(self.folder, self.threads),
-            cwd=ROOT, env=environment(self.folder.parent, self.threads), text=True, bufsize=1,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment(self.folder.parent, self.threads),
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,7 +29,7 @@ from catgrad import (
     losses,
     ops,
     optimisers,
-)  # fmt: skip
+)
 from catgrad.initialisers import Normal
 from catgrad.learn.schedules import cosine
 from catgrad.terms.state import Slot

@@ -83,9 +83,10 @@ def difference(
     term, given = pruned(program.term), program.inputs
     sizes = bind_symbols(emitted.argument_types, [a.shape for a in given])
     unmet = [
-        size for size, least in emitted.requirements
+        size
+        for size, least in emitted.requirements
         if size.substitute(sizes) < least  # type: ignore[operator]
-    ]  # fmt: skip
+    ]
     wanted = outcome(lambda: evaluate(term, *given))
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     taken = [widened(a) if a.dtype.name == "bfloat16" else a for a in given]

@@ -126,10 +126,15 @@ def single_indices() -> list[Program]:
 
 
 LABELS = (
-    ((0, 1, 2), (3, 2, 1), (1, 0, 3)), ((0, 1), (1, 0), ()), ((0, 1, 2), (0, 2, 1), (0,)),
-    ((0, 1, 2), (0, 2), (0, 1)), ((0, 1, 2), (2, 3), (3, 0, 1)), ((0, 1), (2, 3), (0, 2, 1, 3)),
-    ((0,), (0,), ()), ((), (0,), (0,)),
-)  # fmt: skip
+    ((0, 1, 2), (3, 2, 1), (1, 0, 3)),
+    ((0, 1), (1, 0), ()),
+    ((0, 1, 2), (0, 2, 1), (0,)),
+    ((0, 1, 2), (0, 2), (0, 1)),
+    ((0, 1, 2), (2, 3), (3, 0, 1)),
+    ((0, 1), (2, 3), (0, 2, 1, 3)),
+    ((0,), (0,), ()),
+    ((), (0,), (0,)),
+)
 """Labels of contractions: batches, products of vectors and of several axes."""
 
 
@@ -152,11 +157,14 @@ def empty_contractions() -> list[Program]:
 def empty_axes() -> list[Program]:
     """Apply operations to arrays without rows."""
     functions: Sequence[Callable[[Any], Any]] = (
-        lambda x: [ops.sum(x, 0), ops.sum(x, 1), ops.sum(x)], lambda x: [ops.cumsum(x, 0), ops.cumsum(x, 1)],
-        lambda x: [ops.argsort(x, 0), ops.argsort(x, 1)], lambda x: [ops.max(x, 1), ops.argmax(x, 1)],
+        lambda x: [ops.sum(x, 0), ops.sum(x, 1), ops.sum(x)],
+        lambda x: [ops.cumsum(x, 0), ops.cumsum(x, 1)],
+        lambda x: [ops.argsort(x, 0), ops.argsort(x, 1)],
+        lambda x: [ops.max(x, 1), ops.argmax(x, 1)],
         lambda x: [ops.concat([x, x], 0), ops.concat([x, x], 1), ops.flip(x), ops.pad(x, [(1, 0), (0, 1)])],
-        lambda x: ops.transpose(x) @ x, lambda x: x @ ops.transpose(x),
-    )  # fmt: skip
+        lambda x: ops.transpose(x) @ x,
+        lambda x: x @ ops.transpose(x),
+    )
     return [program(f, np.ones((0, 3), dtype.numpy)) for f in functions for dtype in NUMERIC]
 
 

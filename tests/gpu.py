@@ -38,7 +38,7 @@ LIMITS = {
     "sums.split_sums": {"TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1, "RUN": 2},
     "grids.threads": {"MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MIN_ELEMENTS": 8, "MIN_SUMS": 8},
     "grids.transposes": {"TILE": 2, "MIN_SIDE": 2, "MIN_TRANSPOSED": 8},
-}  # fmt: skip
+}
 """Limits with which small programs have kernels of all kinds."""
 
 FEW_ROWS = {
@@ -51,9 +51,14 @@ FEW_THREADS = GpuCosts(busy_threads=2**10)
 """Costs with which columns of a few rows are summed as those of thousands."""
 
 LOW = GpuCosts(
-    multiprocessors=4, launch_cycles=0, addition_cycles=0, split_gain=1, combine_iterations=0,
-    busy_threads=256, busy_rows=8,
-)  # fmt: skip
+    multiprocessors=4,
+    launch_cycles=0,
+    addition_cycles=0,
+    split_gain=1,
+    combine_iterations=0,
+    busy_threads=256,
+    busy_rows=8,
+)
 """Costs with which small programs have kernels of all kinds."""
 
 COSTS = {"default": GPU.costs, "rows": FEW_THREADS}

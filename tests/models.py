@@ -7,8 +7,11 @@ import numpy as np
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, obj, ops, sgd
 
 BATCH, INPUT, HIDDEN, OUTPUT = (
-    NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((5,)), NdArrayType((3,)),
-)  # fmt: skip
+    NdArrayType((Dim("batch"),)),
+    NdArrayType((4,)),
+    NdArrayType((5,)),
+    NdArrayType((3,)),
+)
 
 
 def in_dtype(*types: NdArrayType, dtype: Dtype) -> tuple[NdArrayType, ...]:
@@ -26,9 +29,11 @@ def rectified() -> Task:
     """linear, relu, linear by numbers, with a bias between."""
     H = BATCH + HIDDEN
     model = layers.sequential(
-        layers.linear(BATCH, INPUT, HIDDEN, name=""), layers.bias(BATCH, HIDDEN), layers.relu(obj(H)),
+        layers.linear(BATCH, INPUT, HIDDEN, name=""),
+        layers.bias(BATCH, HIDDEN),
+        layers.relu(obj(H)),
         layers.linear(BATCH, HIDDEN, OUTPUT, name=""),
-    )  # fmt: skip
+    )
     return Task(model, sgd(0.05, momentum=0.9), mse, "rectified")
 
 

@@ -17,9 +17,12 @@ def model(inputs, nodes, outputs, arrays=(), opset=21, domains=(), **options):
         for operator, given, made, attributes in ((*node, {})[:4] for node in nodes)
     ]
     graph = helper.make_graph(
-        made, "model", [_value(*each) for each in inputs], [_value(*each) for each in outputs],
+        made,
+        "model",
+        [_value(*each) for each in inputs],
+        [_value(*each) for each in outputs],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(arrays).items()],
-    )  # fmt: skip
+    )
     opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10, **options)
 

@@ -189,9 +189,11 @@ def tokenizers() -> list[bytes]:
     unigram = {"type": "Unigram", "vocab": [["a", -1.5], ["b", -2.0], ["▁", -1.0]], "unk_id": 0}
     pieces = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
     processor = {
-        "type": "TemplateProcessing", "single": pieces, "pair": pieces,
+        "type": "TemplateProcessing",
+        "single": pieces,
+        "pair": pieces,
         "special_tokens": {"<s>": {"id": "<s>", "ids": [4], "tokens": ["<s>"]}},
-    }  # fmt: skip
+    }
     both = {"pre_tokenizer": stage, "decoder": stage, "normalizer": {"type": "Lowercase"}, "padding": None}
     sequence = {
         "type": "Sequence",
@@ -272,9 +274,14 @@ def onnx_files() -> list[bytes]:
         ("Range", "zero n zero1", "q"),
     ]  # fmt: skip
     arrays = {
-        "zero": np.int64(0), "zero1": np.int64(1), "axis": np.array([0]), "rest": np.array([3]),
-        "twice": np.array([1, 2]), "w": np.ones((3, 3), f), "b": np.zeros(3, f),
-    }  # fmt: skip
+        "zero": np.int64(0),
+        "zero1": np.int64(1),
+        "axis": np.array([0]),
+        "rest": np.array([3]),
+        "twice": np.array([1, 2]),
+        "w": np.ones((3, 3), f),
+        "b": np.zeros(3, f),
+    }
     made = [
         model([("x", f, ["batch", 3])], nodes, [("y", f, 2)], arrays),
         model(
@@ -340,7 +347,7 @@ READERS = {
     "packed sprite": Reader(".sprite3", packed_sprites, read_lists, hostile.of_sprite),
     "sprite text": Reader(".scratch", sprite_texts, read_sprite_text, hostile.of_bytes),
     "onnx": Reader(".onnx", onnx_files, read_onnx, changed_model),
-}  # fmt: skip
+}
 
 
 def failures(reader: Reader, count: int, seed: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ TRAINED = {
     "BPE, no decoder": ("BPE", [("CharDelimiterSplit", {"delimiter": "e"})], None),
     "Unigram, Metaspace": ("Unigram", [("Metaspace", {})], ("Metaspace", {})),
     "Unigram, words": ("Unigram", [("WhitespaceSplit", {})], ("Fuse", {})),
-}  # fmt: skip
+}
 
 
 @cache

@@ -18,10 +18,16 @@ NAME = b"dltensor"
 
 class _Tensor(ctypes.Structure):
     _fields_ = (
-        ("data", c_void_p), ("device", c_int32 * 2), ("axes", c_int32),
-        ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
-        ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)), ("offset", c_uint64),
-    )  # fmt: skip
+        ("data", c_void_p),
+        ("device", c_int32 * 2),
+        ("axes", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", ctypes.POINTER(c_int64)),
+        ("strides", ctypes.POINTER(c_int64)),
+        ("offset", c_uint64),
+    )
 
 
 class _Managed(ctypes.Structure):

@@ -50,10 +50,11 @@ class DeviceFunction(LibraryFunction):
         expected.check_number(values, bound)
         names = [f"{self.__name__}: {name}" for name in expected.names]
         arrays = [
-            self.library.taken(value, name) if self.library.has(value)
+            self.library.taken(value, name)
+            if self.library.has(value)
             else expected.as_array(value, values, bound)
             for value, name in zip(values, names, strict=True)
-        ]  # fmt: skip
+        ]
         seen = tuple(array.shape for array in arrays)
         plan = self._known.get(seen)
         if plan is None:

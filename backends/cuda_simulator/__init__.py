@@ -12,14 +12,19 @@ from .translation import translate
 __all__ = ["COMPILER", "library", "translate"]
 
 FLAGS = (
-    "-std=c++17", "-march=native",
+    "-std=c++17",
+    "-march=native",
     "-Og",  # compiles in little more than half the time of -O1, and most programs run a few times
     "-fexpensive-optimizations",  # clears vector registers where they would slow the C library down
     "-ffp-contract=off",  # the same bits on every machine, whatever instructions it has
-    "-fno-math-errno", "-fno-trapping-math",
-    "-fno-strict-aliasing", "-fwrapv",  # as nvcc: floats are read as float4, integers wrap
-    "-fno-exceptions", "-fno-rtti", "-fvisibility-inlines-hidden",
-)  # fmt: skip
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-strict-aliasing",
+    "-fwrapv",  # as nvcc: floats are read as float4, integers wrap
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fvisibility-inlines-hidden",
+)
 
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
 """Endings of files that may contain CUDA."""

@@ -131,9 +131,13 @@ class Planner(Context):
         return tuple(planned), [members[value] for value in own]
 
     def _graph(
-        self, function: Function, members: dict[int, str], outside: frozenset[int],
-        updates: Mapping[str, int], is_constant: bool,
-    ) -> list[Step]:  # fmt: skip
+        self,
+        function: Function,
+        members: dict[int, str],
+        outside: frozenset[int],
+        updates: Mapping[str, int],
+        is_constant: bool,
+    ) -> list[Step]:
         """Print the nodes of a level as a graph; the values that are needed outside become members."""
         made = [value for apply in function.body for value in apply.outputs]
         kept = [value for value in made if value in outside and value not in members]
@@ -162,11 +166,13 @@ class Planner(Context):
             if isinstance(place, Column)
         ]
         graph = Graph(
-            self.namer.fresh(name), (*lines, *self._replacing(layers)),
+            self.namer.fresh(name),
+            (*lines, *self._replacing(layers)),
             tuple((members[v], text) for v, text in zip(kept, texts, strict=False)),
             tuple((place, text) for place, _, text in pairs if not isinstance(place, Column)),
-            is_constant, _count(segment) + len(texts),
-        )  # fmt: skip
+            is_constant,
+            _count(segment) + len(texts),
+        )
         self.graphs.append(graph)
         return [] if is_constant else [graph]
 
@@ -190,9 +196,14 @@ class Planner(Context):
         return Choice(given[0], then, otherwise)
 
     def _loop(
-        self, op: Scan, body: Function, function: Function, apply: Apply, given: Sequence[str],
+        self,
+        op: Scan,
+        body: Function,
+        function: Function,
+        apply: Apply,
+        given: Sequence[str],
         members: dict[int, str],
-    ) -> Step:  # fmt: skip
+    ) -> Step:
         firsts, arrays, constants = op.parts(given)
         carried, rows, _ = op.parts(body.arguments)
         carries, elements = self.slots_of(body, carried, "carry"), self.slots_of(body, rows, "row")
@@ -200,10 +211,14 @@ class Planner(Context):
         members |= zip(apply.outputs, [*carries, *stacks], strict=True)
         steps, written = self.steps(body, [*carries, *elements, *constants], dict(enumerate(carries)))
         return Repetition(
-            self.namer.fresh("t"), self.size(op.length), op.backwards,
-            tuple(zip(carries, firsts, strict=True)), tuple(zip(elements, arrays, strict=True)),
-            tuple(zip(stacks, written, strict=True)), steps,
-        )  # fmt: skip
+            self.namer.fresh("t"),
+            self.size(op.length),
+            op.backwards,
+            tuple(zip(carries, firsts, strict=True)),
+            tuple(zip(elements, arrays, strict=True)),
+            tuple(zip(stacks, written, strict=True)),
+            steps,
+        )
 
 
 def _length(type: NdArrayType) -> int:

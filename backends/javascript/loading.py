@@ -95,9 +95,13 @@ class ModuleFunction:
         return [y if y.ndim else y[()] for y in results]
 
     def run(
-        self, model: Model, arrays: Sequence[Array], sizes: Mapping[str, int],
-        tables: Mapping[Role, Any] | None = None, read: Sequence[Role] = (),
-    ) -> list[Array]:  # fmt: skip
+        self,
+        model: Model,
+        arrays: Sequence[Array],
+        sizes: Mapping[str, int],
+        tables: Mapping[Role, Any] | None = None,
+        read: Sequence[Role] = (),
+    ) -> list[Array]:
         """Call the method; returns its results, and the arrays of the tables that are read, in order."""
         wire, own_ports = self.module.wire, [p for p in self.function.inputs if not p.role.is_table]
         given: list[Any] = [sizes[name] for name in symbols(self.function.argument_types)]

@@ -98,15 +98,25 @@ class Signature:
 
     @classmethod
     def of(
-        cls, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument],
-        size: Callable[[Size], str], **more: Any,
-    ) -> Self:  # fmt: skip
+        cls,
+        function: Function,
+        inputs: Sequence[ArrayArgument],
+        outputs: Sequence[ArrayArgument],
+        size: Callable[[Size], str],
+        **more: Any,
+    ) -> Self:
         """Describe a function whose sizes are printed by `size`; `more` are the fields of a subclass."""
         return cls(
-            function.name, function.doc, function.kind, CallConvention.of(function),
-            tuple(symbols(function.argument_types)), tuple(inputs), tuple(outputs),
-            tuple((size(r.size), r.least) for r in function.requirements), **more,
-        )  # fmt: skip
+            function.name,
+            function.doc,
+            function.kind,
+            CallConvention.of(function),
+            tuple(symbols(function.argument_types)),
+            tuple(inputs),
+            tuple(outputs),
+            tuple((size(r.size), r.least) for r in function.requirements),
+            **more,
+        )
 
 
 def is_separate(port: Port) -> bool:

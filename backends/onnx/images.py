@@ -14,8 +14,10 @@ from .rules import emits
 
 def _attributes(op: Any) -> dict[str, Any]:
     return {
-        "strides": list(op.strides), "pads": [*op.padding, *op.padding], "dilations": list(op.dilations),
-    }  # fmt: skip
+        "strides": list(op.strides),
+        "pads": [*op.padding, *op.padding],
+        "dilations": list(op.dilations),
+    }
 
 
 @emits("Conv")
@@ -50,9 +52,14 @@ def conv_weight(g: Graph, op: Any, x: Value, y: Value) -> str:
     images = g.add("Reshape", joined, g.shape([c // op.groups, op.groups * n, *image]), allowzero=1)
     kernels = g.add("Transpose", y, perm=[1, 0, *(k - 1 for k in spatial)])
     w = g.add(
-        "Conv", images, kernels, group=op.groups, strides=list(op.dilations), dilations=list(op.strides),
+        "Conv",
+        images,
+        kernels,
+        group=op.groups,
+        strides=list(op.dilations),
+        dilations=list(op.strides),
         pads=[*op.padding, *op.padding],
-    )  # fmt: skip
+    )
     w = g.add("Transpose", w, perm=[1, 0, *(k - 1 for k in spatial)])
     starts, axes = [0] * len(image), [k - 1 for k in spatial]
     return g.add("Slice", w, g.constant(starts), g.constant(list(op.sizes)), g.constant(axes))

@@ -69,13 +69,18 @@ def model(program: Program, function: Function, arrays: Mapping[str, Array], are
     constants = [numpy_helper.from_array(array, name) for name, array in g.constants.values()]
     given = [numpy_helper.from_array(arrays[n], n) for n in inputs if n in arrays]
     proto = g.proto(
-        f"{program.name}.{function.name}", infos,
-        [value_info(n, v.type) for n, v in zip(outputs, results, strict=True)], [*given, *constants],
-    )  # fmt: skip
+        f"{program.name}.{function.name}",
+        infos,
+        [value_info(n, v.type) for n, v in zip(outputs, results, strict=True)],
+        [*given, *constants],
+    )
     made = helper.make_model(
-        proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
-        producer_name="catgrad", doc_string=function.doc,
-    )  # fmt: skip
+        proto,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="catgrad",
+        doc_string=function.doc,
+    )
     helper.set_model_props(made, dict(terms_sha256(program)))
     return made
 

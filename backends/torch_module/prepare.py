@@ -54,9 +54,10 @@ def prepare(backend: Backend, program: Program) -> Program:
     emitted = [kind for kind in ENTRIES if kind in program.kinds]
     if emitted and len(emitted) < len(ENTRIES):
         raise OptionError(
-            f"a module must have the functions {', '.join(ENTRIES)}", f"it has {', '.join(emitted)}",
+            f"a module must have the functions {', '.join(ENTRIES)}",
+            f"it has {', '.join(emitted)}",
             "leave functions out",
-        )  # fmt: skip
+        )
     if program.tables and Kind.CRITERION not in program.kinds:
         raise OptionError(
             "a module must be made of a Task",

@@ -45,10 +45,12 @@ def peer(m: int, n: int, k: int) -> Callable[[], Any]:
     a, b = operands(np.uint8, (m, k))[0], operands(np.int8, (k, n))[0]
     weight = helper.make_tensor("b", TensorProto.INT8, b.shape, b.tobytes(), raw=True)
     graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["a", "b"], ["c"])], "product",
+        [helper.make_node("MatMulInteger", ["a", "b"], ["c"])],
+        "product",
         [helper.make_tensor_value_info("a", TensorProto.UINT8, a.shape)],
-        [helper.make_tensor_value_info("c", TensorProto.INT32, (m, n))], [weight],
-    )  # fmt: skip
+        [helper.make_tensor_value_info("c", TensorProto.INT32, (m, n))],
+        [weight],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()

@@ -72,7 +72,7 @@ COLUMNS = {
     **tables.WHAT,
     **{name: rate(name, lambda row, seconds: seconds * 1e9, ".3f") for name in (OURS, *LIBRARIES)},
     "beside the fastest": beside(lambda ratio: ratio <= MOST),
-}  # fmt: skip
+}
 """Nanoseconds of a number by all, and ratios."""
 
 

@@ -25,8 +25,10 @@ COMMAND = "python -m benchmarks.c.kernels"
 GOALS = {"exp": "≤ 0.45 ns", "log": "≤ 0.6 ns", "tanh": "≤ 0.4 ns", "erf": "≤ 0.7 ns"}
 FUNCTIONS = {
     **{f"{name}_f32": (name, GOALS.get(name, "")) for name in (*GOALS, "expm1", "log1p", "sin", "cos")},
-    "sigmoid_f32": ("exp", "≤ 0.55 ns"), "f16_to_f32": ("exp", ""), "f32_to_f16": ("exp", ""),
-}  # fmt: skip
+    "sigmoid_f32": ("exp", "≤ 0.55 ns"),
+    "f16_to_f32": ("exp", ""),
+    "f32_to_f16": ("exp", ""),
+}
 """Functions of the runtime, each with that of libm that it is compared with, and the goal."""
 
 

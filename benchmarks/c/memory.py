@@ -29,9 +29,12 @@ from catgrad.loops.passes.schedule.parallelise import work
 from catgrad.programs.ports import Kind
 
 DEEP = Workload(
-    "deep", "MLP 784-512-512-512-10, batch 64", "perceptron",
-    {"widths": (784, 512, 512, 512, 10), "activation": "relu", "last": "identity"}, 64,
-)  # fmt: skip
+    "deep",
+    "MLP 784-512-512-512-10, batch 64",
+    "perceptron",
+    {"widths": (784, 512, 512, 512, 10), "activation": "relu", "last": "identity"},
+    64,
+)
 
 SHOWN = {"resnet-8": 2, "char-gpt": 4}
 """Workloads that are drawn, with their numbers of segments."""

@@ -32,9 +32,12 @@ COMMAND = "python -m benchmarks.c.products"
 LIBRARIES = {
     "MKL": ("mkl", "mkl==2026.2.0", "lib/libmkl_rt.so*", "cblas_sgemm"),
     "OpenBLAS": (
-        "openblas", "scipy-openblas32==0.3.34.481.3", "lib/**/libscipy_openblas.so", "scipy_cblas_sgemm",
+        "openblas",
+        "scipy-openblas32==0.3.34.481.3",
+        "lib/**/libscipy_openblas.so",
+        "scipy_cblas_sgemm",
     ),
-}  # fmt: skip
+}
 """Environment, package, file and function of each library."""
 
 LARGE = """256×256×256 512×512×512 1024×1024×1024 1024×384×1536 1024×1536×384 768×512×128 768×128×512
@@ -43,9 +46,13 @@ SMALL = "64×128×784 16×128×512 16×512×128 16×1024×144 64×64×32 64×10�
 SHAPES = [
     *((*map(int, text.split("×")), layout) for text in LARGE.split() for layout in ("NN", "NT")),
     *((*map(int, text.split("×")), layout) for text in SMALL.split() for layout in ("NN", "NT")),
-    *((n, n, n, "TN") for n in (256, 512, 1024)), (512, 128, 768, "TN"), (784, 128, 64, "TN"),
-    (128, 784, 64, "TN"), (10, 128, 64, "TN"), (128, 512, 16, "TN"),
-]  # fmt: skip
+    *((n, n, n, "TN") for n in (256, 512, 1024)),
+    (512, 128, 768, "TN"),
+    (784, 128, 64, "TN"),
+    (128, 784, 64, "TN"),
+    (10, 128, 64, "TN"),
+    (128, 512, 16, "TN"),
+]
 """Rows, columns and depth; N is row-major, T column-major."""
 
 PACKED, PEAK, READING = f"{OURS}, packed before", "peak", "reading"
@@ -153,10 +160,13 @@ def bound(row: Row) -> str:
 
 COLUMNS = {
     **tables.WHAT,
-    **{name: rate(name, lambda row, seconds: 2e-9 * prod(row.facts["sizes"]) / seconds, ".0f")
-       for name in (OURS, PACKED, *LIBRARIES)},
-    "beside the best library": beside(lambda ratio: ratio <= MOST), "bound": bound,
-}  # fmt: skip
+    **{
+        name: rate(name, lambda row, seconds: 2e-9 * prod(row.facts["sizes"]) / seconds, ".0f")
+        for name in (OURS, PACKED, *LIBRARIES)
+    },
+    "beside the best library": beside(lambda ratio: ratio <= MOST),
+    "bound": bound,
+}
 """GFLOP/s of all, ratios of times, and the bound."""
 
 

@@ -148,8 +148,11 @@ def main(
 ) -> None:
     """Run all, or the parts import, step, emit and compile that are named, and print the table."""
     parts = {
-        "import": importing, "step": stepping, "emit": emitting_c, "compile": partial(compiling, not no_peer),
-    }  # fmt: skip
+        "import": importing,
+        "step": stepping,
+        "emit": emitting_c,
+        "compile": partial(compiling, not no_peer),
+    }
     rows = [row for name, part in parts.items() if is_chosen(name, only) for row in part()]
     report("core", "the compiler", "python -m benchmarks.compiler.core", rows, keep)
 

@@ -49,9 +49,15 @@ def cases(folder: Path, module: str) -> list[Case]:
     found: list[Case] = []
 
     def check(
-        test: Any, model: Any, feeds: Any, reference: Any = None, x: str = "x", y: str = "y",
-        differences: bool = True, **more: Any,
-    ) -> None:  # fmt: skip
+        test: Any,
+        model: Any,
+        feeds: Any,
+        reference: Any = None,
+        x: str = "x",
+        y: str = "y",
+        differences: bool = True,
+        **more: Any,
+    ) -> None:
         found.append(Case(test.id(), model, dict(feeds), x, y, reference, differences))
 
     sys.path[:0] = [str(folder / "src"), str(folder / "tests")]

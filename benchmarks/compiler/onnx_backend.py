@@ -22,9 +22,11 @@ from catgrad.errors import CatgradError, DtypeError
 
 PAGE = ROOT / "docs/howto/onnx.md"
 KINDS = {
-    "node": "operators", "simple": "small models", "pytorch-converted": "layers of PyTorch",
+    "node": "operators",
+    "simple": "small models",
+    "pytorch-converted": "layers of PyTorch",
     "pytorch-operator": "operators of PyTorch",
-}  # fmt: skip
+}
 HEADINGS = ("cases", "all", "passed", "refused", "wrong")
 REASONS = ("refused for", "cases")
 

@@ -35,9 +35,12 @@ from catgrad.learn.reports.communication import Communication, communication
 
 PAGE = ROOT / "docs/explanation/scale.md"
 NET = Workload(
-    "deep", "MLP 784-512-512-512-10, 64 rows a process", "perceptron",
-    {"widths": (784, 512, 512, 512, 10), "activation": "relu", "last": "identity"}, 64,
-)  # fmt: skip
+    "deep",
+    "MLP 784-512-512-512-10, 64 rows a process",
+    "perceptron",
+    {"widths": (784, 512, 512, 512, 10), "activation": "relu", "last": "identity"},
+    64,
+)
 COUNTS = (1, 2, 4)
 
 
@@ -151,19 +154,22 @@ def thresholds(models: Mapping[str, Mapping[str, int]] = MODELS) -> Iterator[Thr
         layers = int(sent.passes["tensor"]) * (TENSOR - 1) / TENSOR / 2 / tokens
         for device in ACCELERATORS:
             yield Threshold(
-                name, device.name,
+                name,
+                device.name,
                 data=2 * weights * device.intensity / (step - forward),
                 fsdp=3 * weights * device.intensity / step,
                 tensor=layers * device.intensity / (step / TENSOR),
-            )  # fmt: skip
+            )
 
 
 COLUMNS = {
-    "processes": fact("processes"), "computes": figure("compute", text),
-    "communicates": figure("communicate", text), "modelled step": lambda row: text(modelled(row)),
+    "processes": fact("processes"),
+    "computes": figure("compute", text),
+    "communicates": figure("communicate", text),
+    "modelled step": lambda row: text(modelled(row)),
     "measured": figure("seconds", text),
     "ratio": lambda row: f"{row.seconds(row.mine) / modelled(row):.2f}",
-}  # fmt: skip
+}
 
 
 def tables(runs: list[Row], simulated: list[Threshold]) -> list[str]:

@@ -54,8 +54,9 @@ def measured(family: str, make: Callable[[], tuple[Any, Sequence[Any]]], targets
         exports.append(seconds(lambda: torch.export.export(module, tuple(inputs), strict=False)))
         imports.append(seconds(lambda: from_torch(module, *inputs)))
     results = {
-        OURS: {"seconds": min(imports), "peak_bytes": peak}, "torch.export": {"seconds": min(exports)},
-    }  # fmt: skip
+        OURS: {"seconds": min(imports), "peak_bytes": peak},
+        "torch.export": {"seconds": min(exports)},
+    }
     facts = {
         "parameters": sum(parameter.size for parameter in imported.parameters.values()),
         "operations": imported.model.H.X,

@@ -56,11 +56,15 @@ def rows_of(
     work = {name: roofline.work(workload.task, name) for name in dict.fromkeys(functions.values())}
     return [
         row_of(
-            workload, measure, threads, work[functions[measure]],
-            goal_of(workload, measure, every[0].word), results,
+            workload,
+            measure,
+            threads,
+            work[functions[measure]],
+            goal_of(workload, measure, every[0].word),
+            results,
         )
         for measure, results in race.run(every, place, threads, workload.measures).items()
-    ]  # fmt: skip
+    ]
 
 
 def parts(

@@ -14,9 +14,12 @@ from benchmarks.tables import BESIDE, WHAT, cells, markdown, names_of, percent, 
 def table(rows: Sequence[Row], peaks: Peaks) -> str:
     """Return the rows of one number of threads, with the time of every competitor, and means below."""
     columns = {
-        **WHAT, **times(names_of(rows)), "ratio": BESIDE["ratio"],
-        "least time": lambda row: text(least(row, peaks)), "share": lambda row: percent(share(row, peaks)),
-    }  # fmt: skip
+        **WHAT,
+        **times(names_of(rows)),
+        "ratio": BESIDE["ratio"],
+        "least time": lambda row: text(least(row, peaks)),
+        "share": lambda row: percent(share(row, peaks)),
+    }
     below = [
         f"Geometric mean of the {what} of steps, {counted(rows[0].facts['threads'])}: {mean:.3g}"
         f" (rows: {count}).\n"

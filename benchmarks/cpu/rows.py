@@ -28,15 +28,22 @@ MEMORY = "memory of the trainer"
 
 
 def row_of(
-    workload: CpuWorkload, measure: str, threads: int, work: Work, goal: float | None,
+    workload: CpuWorkload,
+    measure: str,
+    threads: int,
+    work: Work,
+    goal: float | None,
     results: Mapping[str, Result],
-) -> Row:  # fmt: skip
+) -> Row:
     """Return the figures of all competitors."""
     name = f"{workload.title}: {measure}" + (f", {counted(threads)}" if threads > 1 else "")
     facts = {
-        "workload": workload.name, "measure": measure, "threads": threads, "operations": work.operations,
+        "workload": workload.name,
+        "measure": measure,
+        "threads": threads,
+        "operations": work.operations,
         "arrays": [*work.arrays.items()],
-    }  # fmt: skip
+    }
     figures = {name: result.figures() for name, result in results.items()}
     return Row(name, figures, f"≤ {goal:g}" if goal else "", facts)
 

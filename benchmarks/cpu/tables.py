@@ -114,9 +114,12 @@ def show(console: Console, record: Record) -> None:
         console.print(tables.everyone(these, "first", FIRST))
     trainers = [line for row in record.rows if row.what == MEMORY for line in memory(row)]
     for each in [
-        *about(record), *mean_lines(rows, peaks), *speed_up(rows), *trainers,
+        *about(record),
+        *mean_lines(rows, peaks),
+        *speed_up(rows),
+        *trainers,
         *tables.reasons(record.rows),
-    ]:  # fmt: skip
+    ]:
         console.print(each, highlight=False, markup=False)
 
 

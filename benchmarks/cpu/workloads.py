@@ -44,20 +44,32 @@ SOUND = tuple({"channels": 32 * 2**k, "size": 5, "stride": 2} for k in range(3))
 def recurrent(kind: str, depth: int) -> CpuWorkload:
     """Layers of LSTM or GRU with 128 states, for 64 times."""
     return CpuWorkload(
-        kind, f"{kind.upper()} {depth} × 128, sequence 64, batch 16", "recurrent",
-        {"kind": kind, "steps": 64, "features": 64, "width": 128, "depth": depth, "classes": 10}, 16,
-    )  # fmt: skip
+        kind,
+        f"{kind.upper()} {depth} × 128, sequence 64, batch 16",
+        "recurrent",
+        {"kind": kind, "steps": 64, "features": 64, "width": 128, "depth": depth, "classes": 10},
+        16,
+    )
 
 
 def convolutions(
-    name: str, title: str, shape: tuple[int, ...], stages: tuple[Mapping[str, int], ...], goal: float,
+    name: str,
+    title: str,
+    shape: tuple[int, ...],
+    stages: tuple[Mapping[str, int], ...],
+    goal: float,
     normed: bool = False,
-) -> CpuWorkload:  # fmt: skip
+) -> CpuWorkload:
     """A chain of convolutions for batches of 16."""
     return CpuWorkload(
-        name, f"{title}, batch 16", "convolutional", {"shape": shape, "stages": stages, "normed": normed}, 16,
-        optimiser={"rate": 0.01, "momentum": 0.9}, goal={STEP: goal, PREDICT: 1.0},
-    )  # fmt: skip
+        name,
+        f"{title}, batch 16",
+        "convolutional",
+        {"shape": shape, "stages": stages, "normed": normed},
+        16,
+        optimiser={"rate": 0.01, "momentum": 0.9},
+        goal={STEP: goal, PREDICT: 1.0},
+    )
 
 
 WORKLOADS = (

@@ -109,10 +109,16 @@ def product(rows: int, terms: int, columns: int, precision: str, major: str) -> 
         return build(function, [NdArrayType(tuple(sizes[a] for a in x), dtype) for x in axes.split()])
 
     return KernelCase(
-        "products", f"product {major}, {rows} × {terms} × {columns}, {precision}", term, peer,
-        (rows, terms, columns), (32, 24, 40), precision=precision, operations=lambda m, k, n: 2 * m * k * n,
+        "products",
+        f"product {major}, {rows} × {terms} × {columns}, {precision}",
+        term,
+        peer,
+        (rows, terms, columns),
+        (32, 24, 40),
+        precision=precision,
+        operations=lambda m, k, n: 2 * m * k * n,
         compiled=False,
-    )  # fmt: skip
+    )
 
 
 LAYERS = ((32768, 768, 2304), (32768, 768, 768), (32768, 768, 3072), (32768, 3072, 768))
@@ -149,10 +155,16 @@ def attention(precision: str, with_reverse: bool) -> KernelCase:
     name = "causal attention, with reverse" if with_reverse else "causal attention"
     factor = 7 if with_reverse else 2  # products of half the pairs of positions
     return KernelCase(
-        "attention", f"{name}, 8 × 12 × 1024 × 64, {precision}",
-        term, with_gradients(peer) if with_reverse else peer, (8, 12, 1024, 64), (1, 2, 48, 32),
-        precision=precision, operations=lambda b, h, t, d: factor * b * h * t * t * d, compiled=False,
-    )  # fmt: skip
+        "attention",
+        f"{name}, 8 × 12 × 1024 × 64, {precision}",
+        term,
+        with_gradients(peer) if with_reverse else peer,
+        (8, 12, 1024, 64),
+        (1, 2, 48, 32),
+        precision=precision,
+        operations=lambda b, h, t, d: factor * b * h * t * t * d,
+        compiled=False,
+    )
 
 
 def convolution(precision: str, with_reverse: bool) -> KernelCase:
@@ -170,20 +182,29 @@ def convolution(precision: str, with_reverse: bool) -> KernelCase:
     name = "convolution 3 × 3, reverse" if with_reverse else "convolution 3 × 3"
     factor = 2 if with_reverse else 1
     return KernelCase(
-        "convolutions", f"{name}, 32 × 64 × 56 × 56, {precision}",
-        term, backward if with_reverse else lambda x, w: F.conv2d(x, w, padding=1), (32, 64, 56), (2, 8, 12),
-        precision=precision, operations=lambda b, c, side: factor * 18 * b * c * c * side * side,
+        "convolutions",
+        f"{name}, 32 × 64 × 56 × 56, {precision}",
+        term,
+        backward if with_reverse else lambda x, w: F.conv2d(x, w, padding=1),
+        (32, 64, 56),
+        (2, 8, 12),
+        precision=precision,
+        operations=lambda b, c, side: factor * 18 * b * c * c * side * side,
         compiled=False,
-    )  # fmt: skip
+    )
 
 
 def summed(axis: int) -> KernelCase:
     """Sums of rows or of columns."""
     name = "sum of rows" if axis else "sum of columns"
     return KernelCase(
-        "rows", name, lambda *s: build(lambda x: ops.sum(x, axis), [array(*s)]), lambda x: x.sum(axis),
-        (32768, 3072), (24, 48),
-    )  # fmt: skip
+        "rows",
+        name,
+        lambda *s: build(lambda x: ops.sum(x, axis), [array(*s)]),
+        lambda x: x.sum(axis),
+        (32768, 3072),
+        (24, 48),
+    )
 
 
 ROWS = (

@@ -25,9 +25,14 @@ MEMORY = 120e9
 """The bytes of a GPU that holds all competitors of the largest workload; on others they train alone."""
 
 NAMES = {
-    "launches": "launches", "graph": "CUDA graph", "many": "many steps a call", "eager": "eager",
-    "tf32": "TF32", "cublaslt": "cuBLASLt", "channels_last": "channels_last",
-}  # fmt: skip
+    "launches": "launches",
+    "graph": "CUDA graph",
+    "many": "many steps a call",
+    "eager": "eager",
+    "tf32": "TF32",
+    "cublaslt": "cuBLASLt",
+    "channels_last": "channels_last",
+}
 """The names in tables of the parts of a word."""
 
 
@@ -128,9 +133,15 @@ def step_row(
     from benchmarks.cuda.clock import ROUNDS, SAMPLE_SECONDS
 
     race = Race(
-        ROUNDS, SAMPLE_SECONDS, lambda text: say(f"{workload.name}: {text}"), DEVICE,
+        ROUNDS,
+        SAMPLE_SECONDS,
+        lambda text: say(f"{workload.name}: {text}"),
+        DEVICE,
         TOLERANCE if workload.precision == "float32" else BF16_TOLERANCE,
-        at_once=True, kernels=True, left=turns.left, turn=turns.turn,
-    )  # fmt: skip
+        at_once=True,
+        kernels=True,
+        left=turns.left,
+        turn=turns.turn,
+    )
     place = written(workload, folder)
     return tables.step_row(workload, raced(competitors(workload, only), place, race, alone))

@@ -74,9 +74,12 @@ def ratio(row: Row, exact: bool = False) -> float | None:
 def step_table(rows: Sequence[Row]) -> Table:
     """Compare all competitors by the time of one step."""
     columns = {
-        **WHAT, **times(names_of(rows)), "fastest peer": BESIDE["fastest peer"],
-        "ratio": lambda row: over(ratio(row)), "without TF32": lambda row: over(ratio(row, exact=True)),
-    }  # fmt: skip
+        **WHAT,
+        **times(names_of(rows)),
+        "fastest peer": BESIDE["fastest peer"],
+        "ratio": lambda row: over(ratio(row)),
+        "without TF32": lambda row: over(ratio(row, exact=True)),
+    }
     return table(rows, columns, "one training step")
 
 

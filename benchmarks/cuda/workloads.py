@@ -20,9 +20,14 @@ FLAGS: Mapping[str, Mapping[str, str]] = {"tf32": {"math": "tf32"}, "cublaslt": 
 FORMS_OF_TORCH = ("eager", "graph", *(f"whole/{mode}" for mode in MODES))
 OURS = ("launches", "graph", "many")
 IMAGES = (
-    "graph/tf32", "graph/tf32/channels_last", "parts/reduce-overhead/tf32/channels_last", "eager", "graph",
-    "graph/channels_last", "parts/reduce-overhead",
-)  # fmt: skip
+    "graph/tf32",
+    "graph/tf32/channels_last",
+    "parts/reduce-overhead/tf32/channels_last",
+    "eager",
+    "graph",
+    "graph/channels_last",
+    "parts/reduce-overhead",
+)
 """The peers of convolutional networks."""
 
 
@@ -70,9 +75,12 @@ class GpuWorkload(Workload):
 
 RELU: Mapping[str, Any] = {"activation": "relu", "last": "identity"}
 RESNET_18: Mapping[str, Any] = {
-    "side": 224, "stem": (64, 7, 2), "pooled": True, "classes": 1000,
+    "side": 224,
+    "stem": (64, 7, 2),
+    "pooled": True,
+    "classes": 1000,
     "blocks": ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)),
-}  # fmt: skip
+}
 SMALL_RESNET = {"side": 16, "stem": (4, 7, 2), "pooled": True, "classes": 10, "blocks": ((4, 1), (8, 2))}
 TINY_RESNET = {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}
 MOMENTUM: Mapping[str, Any] = {"rate": 0.05, "momentum": 0.9}

@@ -112,11 +112,15 @@ def beside(name: str) -> Callable[[Row], str]:
 
 
 COLUMNS = {
-    **WHAT, **times([OURS]),
-    **{heading: cell for name in (GGML_OPT, PYTORCH)
-       for heading, cell in (*times([name]).items(), (f"ratio to {name}", beside(name)))},
+    **WHAT,
+    **times([OURS]),
+    **{
+        heading: cell
+        for name in (GGML_OPT, PYTORCH)
+        for heading, cell in (*times([name]).items(), (f"ratio to {name}", beside(name)))
+    },
     **GOAL,
-}  # fmt: skip
+}
 """Our time, that of each peer and the ratio to it, and the goals."""
 
 

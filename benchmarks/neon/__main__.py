@@ -27,11 +27,13 @@ JSON, PAGE = path_of("neon"), ROOT / "docs/explanation/c-speed.md"
 PACKED = f"{OURS}, packed before"
 NUMBERS = {"float32": "f", "int8": "i", "int8, dot products": "i"}
 SHAPES = {
-    "64 × 64 × 64": (64, 64, 64, "NN"), "128 × 128 × 784": (128, 128, 784, "NN"),
+    "64 × 64 × 64": (64, 64, 64, "NN"),
+    "128 × 128 × 784": (128, 128, 784, "NN"),
     "128 × 784 × 128, B transposed": (128, 784, 128, "NT"),
     "784 × 128 × 128, A transposed": (784, 128, 128, "TN"),
-    "1 × 128 × 784": (1, 128, 784, "NN"), "1 × 784 × 128, B transposed": (1, 784, 128, "NT"),
-}  # fmt: skip
+    "1 × 128 × 784": (1, 128, 784, "NN"),
+    "1 × 784 × 128, B transposed": (1, 784, 128, "NT"),
+}
 """Rows, columns, depth and layouts: a square, a dense layer, both its reverses, and one example."""
 CONVOLUTION, FILTERS, SIDE, CHANNELS = "32 × 16 × 32² convolution, 3 × 3", 32, 32, 16
 EXACT, QUANTISED = 1e-6, 2e-2
@@ -127,8 +129,9 @@ def main(
         programs = built(kleidiai.resolve(), xnnpack.resolve(), Path(scratch))
         every: dict[str, Callable[[], Row]] = {
             f"{numbers}, {shape}": lambda n=numbers, s=shape: product(n, s, programs)  # type: ignore[misc]
-            for numbers in NUMBERS for shape in SHAPES
-        }  # fmt: skip
+            for numbers in NUMBERS
+            for shape in SHAPES
+        }
         every[f"float32, {CONVOLUTION}"] = lambda: convolution(programs)
         rows = []
         for what, count in every.items():

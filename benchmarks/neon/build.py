@@ -32,9 +32,11 @@ LOG = ("-d", "in_asm,exec,nochain", "-D")
 def catgrad(folder: Path, *flags: str, packs: bool = False) -> Path:
     """Build the program of the runtime of emitted C. Raises: ToolError."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([ROOT / "templates" / "c", FOLDER]), undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader([ROOT / "templates" / "c", FOLDER]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     used = {"gemm_f32", "gemm_nested_f32", "gemm_i8", "gemm_nested_i8"} | (
         {"gemm_packed_f32"} if packs else set()
     )

@@ -50,8 +50,13 @@ KLEIDIAI = Library(
     (".", "kai/ukernels/matmul"),
 )  # fmt: skip
 XNNPACK = Library(
-    "XNNPACK", "https://github.com/google/XNNPACK", "75db3c093b6d74fe90b8df82670cd8a01102ba38", "xnnpack.c",
-    ("src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x16-minmax-neon-mlal-lane.c",
-     "src/f32-igemm/gen/f32-igemm-6x8-minmax-aarch64-neonfma-lane-ld128.c"),
+    "XNNPACK",
+    "https://github.com/google/XNNPACK",
+    "75db3c093b6d74fe90b8df82670cd8a01102ba38",
+    "xnnpack.c",
+    (
+        "src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x16-minmax-neon-mlal-lane.c",
+        "src/f32-igemm/gen/f32-igemm-6x8-minmax-aarch64-neonfma-lane-ld128.c",
+    ),
     (".", "include"),
-)  # fmt: skip
+)

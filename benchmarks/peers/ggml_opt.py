@@ -54,10 +54,16 @@ class Model:
         x, y = (np.ascontiguousarray(np.stack([a] * count), np.float32) for a in (arrays["x"], labels))
         losses = np.empty(count, np.float32)
         self.library.create.restype = c_void_p
-        model = c_void_p(self.library.create(
-            c_int(len(widths)), (c_int64 * len(widths))(*widths), c_int64(len(arrays["x"])), c_int(is_mse),
-            c_float(spec["optimiser"]["rate"]), c_int(self.case.threads),
-        ))  # fmt: skip
+        model = c_void_p(
+            self.library.create(
+                c_int(len(widths)),
+                (c_int64 * len(widths))(*widths),
+                c_int64(len(arrays["x"])),
+                c_int(is_mse),
+                c_float(spec["optimiser"]["rate"]),
+                c_int(self.case.threads),
+            )
+        )
         first = [np.ascontiguousarray(array.T) for array in ordered(self.case.parameters)]
         self.library.write_parameters(model, pointers(first))
         places = [c_void_p(array.ctypes.data) for array in (x, y, losses)]

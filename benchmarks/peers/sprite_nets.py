@@ -41,10 +41,15 @@ def digits() -> nn.Module:
 def cnn() -> nn.Module:
     """Two convolutions with pools and a linear map of images of 12 by 12, 1,066 parameters."""
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(72, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(72, 10),
+    )
 
 
 def gpt() -> nn.Module:

@@ -115,11 +115,14 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[dict
         *ours, theirs = race.run(sprites, vm)
         rows += [
             row_of(
-                made.net.title, case, vm, products,
+                made.net.title,
+                case,
+                vm,
+                products,
                 {OURS: {"seconds": seconds, "error": error}, PEER: {"seconds": theirs, "error": errors[-1]}},
             )
             for case, seconds, error in zip(cases, ours, errors, strict=False)
-        ]  # fmt: skip
+        ]
     learns = Case("train step")
     more = [] if learns.sprite in [sprite.name for sprite in sprites] else [made.ours(learns, right.size)]
     return rows, [size_of(made.net.title, sprite) for sprite in [*sprites, *more]]

@@ -101,12 +101,13 @@ def unpacked(vm: str) -> Callable[[Row], str]:
 
 
 COLUMNS = {
-    "options": lambda row: row.what, "JSON, bytes each": figure("json_each", lambda size: f"{size:.1f}"),
+    "options": lambda row: row.what,
+    "JSON, bytes each": figure("json_each", lambda size: f"{size:.1f}"),
     ".sprite3, kB": figure("file", lambda size: f"{size / 1000:.0f}"),
     "error of weights": figure("weights_error", lambda error: f"{error:.0e}"),
     "of the output": figure("output_error", lambda error: f"{error:.0e}"),
     **{f"unpacking, µs each: {vm}": unpacked(vm) for vm in VMS},
-}  # fmt: skip
+}
 
 
 def name_of(way: Mapping[str, Any]) -> str:

@@ -55,9 +55,13 @@ def each(name: str) -> Callable[[Row], str]:
 
 
 COLUMNS = {
-    **COMPARISON, "what": title, "ns each": each(OURS), "peer's": each(PEER),
-    "error": figure("error", "{:.1e}".format, OURS), "peer's ": figure("error", "{:.1e}".format, PEER),
-}  # fmt: skip
+    **COMPARISON,
+    "what": title,
+    "ns each": each(OURS),
+    "peer's": each(PEER),
+    "error": figure("error", "{:.1e}".format, OURS),
+    "peer's ": figure("error", "{:.1e}".format, PEER),
+}
 """The comparison with the peer on one virtual machine."""
 
 
@@ -79,9 +83,12 @@ def show(console: Console, rows: Sequence[Row], sizes: Sequence[Mapping[str, Any
 
 
 def kept(
-    command: str, rows: Sequence[Row], busy: float | None, versions: Mapping[str, str] = {},
+    command: str,
+    rows: Sequence[Row],
+    busy: float | None,
+    versions: Mapping[str, str] = {},
     more: Mapping[str, Any] = {},
-) -> Record:  # fmt: skip
+) -> Record:
     """Return the file of rows, with the versions of the virtual machines."""
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
     machines = {"node": node, **dict(PACKAGES[vm] for vm in VMS), **versions}

@@ -35,9 +35,13 @@ PARTS: Mapping[str, Optimiser] = {
     "last layer": grouped(lambda p: SGD if p.name.startswith(LAST) else frozen()),
 }
 FIGURES = {
-    "parameter_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack",
-    "code_bytes": "flash", "multiplications": "multiply-adds", "instructions": "instructions",
-}  # fmt: skip
+    "parameter_bytes": "parameters",
+    "workspace_bytes": "workspace",
+    "stack_bytes": "stack",
+    "code_bytes": "flash",
+    "multiplications": "multiply-adds",
+    "instructions": "instructions",
+}
 """The figures of a step of one network, memory in bytes, with the headings of their columns."""
 PEER_HEADINGS = ("network", "library", "workspace", "time", "stack", "flash", "instructions")
 CONSOLE = Console(width=130)
@@ -67,13 +71,16 @@ def peer_table(rows: Sequence[Row]) -> str:
         PEER_HEADINGS,
         [
             [
-                row.what, library, counted(found["training_bytes"]), text(found["seconds"]),
+                row.what,
+                library,
+                counted(found["training_bytes"]),
+                text(found["seconds"]),
                 *(counted(found[name]) for name in ("stack_bytes", "code_bytes", "instructions")),
             ]
             for row in rows
             for library, found in row.results.items()
         ],
-    )  # fmt: skip
+    )
 
 
 def tables(rows: Sequence[Row]) -> list[str]:

@@ -30,9 +30,13 @@ SEEDS = range(5)
 STEPS, BATCH = 700, 64
 TUNING, TUNING_BATCH, RATE = 600, 16, 0.05
 FIGURES = {
-    "float32": "float32", "int8": "int8", "turned": "turned", "tuned_float32": "tuned in float32",
-    "tuned_int8": "tuned in int8", "tuned_stored": "stored in int8",
-}  # fmt: skip
+    "float32": "float32",
+    "int8": "int8",
+    "turned": "turned",
+    "tuned_float32": "tuned in float32",
+    "tuned_int8": "tuned in int8",
+    "tuned_stored": "stored in int8",
+}
 """Accuracies on digits that were not trained on, with the headings of their columns."""
 
 

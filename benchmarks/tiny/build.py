@@ -60,11 +60,17 @@ def write(folder: Path, task: Task, bound: float) -> int:
     step, predict = workspaces(artifact.load().library)
     (folder / "trainer.c").write_text(
         rendered(
-            "catgrad.c.j2", name=told["prefix"], tables={t: sized(a) for t, a in told["tables"].items()},
-            inputs=x.size, outputs=y_hat.size, batch=x.shape[0], classes=task.targets != task.outputs,
-            workspace=max(step, predict), bound=bound,
+            "catgrad.c.j2",
+            name=told["prefix"],
+            tables={t: sized(a) for t, a in told["tables"].items()},
+            inputs=x.size,
+            outputs=y_hat.size,
+            batch=x.shape[0],
+            classes=task.targets != task.outputs,
+            workspace=max(step, predict),
+            bound=bound,
         )
-    )  # fmt: skip
+    )
     return step
 
 
@@ -76,9 +82,12 @@ def sized(arrays: Iterable[Any]) -> list[dict[str, Any]]:
 def rendered(template: str, **variables: Any) -> str:
     """Return the text of a template."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     return environment.get_template(template).render(**variables)
 
 

@@ -72,11 +72,12 @@ def measured() -> list[Row]:
             print(seed, name, found[name][-1], flush=True)
     return [
         Row(
-            name, {OURS: {"mean": float(np.mean(each)), "least": min(each), "accuracies": each}},
+            name,
+            {OURS: {"mean": float(np.mean(each)), "least": min(each), "accuracies": each}},
             facts={"layers": METHODS[name][0], "computed in": METHODS[name][1]},
         )
         for name, each in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -65,9 +65,12 @@ MCUNET: Mapping[str, Part] = {
 }
 NUMBERS = ("float32", "int8")
 FIGURES = {
-    "trained_bytes": "parameters", "workspace_bytes": "workspace", "stack_bytes": "stack",
-    "code_bytes": "flash", "instructions": "instructions",
-}  # fmt: skip
+    "trained_bytes": "parameters",
+    "workspace_bytes": "workspace",
+    "stack_bytes": "stack",
+    "code_bytes": "flash",
+    "instructions": "instructions",
+}
 """The figures of a function, memory in bytes, with the headings of their columns."""
 TYPES = {"int8": "int8_t", "float32": "float", "int64": "int64_t"}
 CONSOLE = Console(width=130)
@@ -125,9 +128,11 @@ def write(folder: Path, artifact: Artifact, part: Part) -> dict[str, int]:
     [called] = [f for f in told["functions"] if f["name"].endswith(f"_{part.function}")]
     trained = [
         {**array, "table": table}
-        for table, arrays in told["tables"].items() if table in called["tables"]
-        for array in arrays if table == "state" or (table == "parameters" and part.trains(array["name"]))
-    ]  # fmt: skip
+        for table, arrays in told["tables"].items()
+        if table in called["tables"]
+        for array in arrays
+        if table == "state" or (table == "parameters" and part.trains(array["name"]))
+    ]
     ports = [{"dtype": port["dtype"], "size": prod(port["shape"])} for port in called["inputs"]]
     workspace = int(called["workspace_bytes"])
     [output, *_] = [{"dtype": port["dtype"], "size": prod(port["shape"])} for port in called["outputs"]]
@@ -152,8 +157,11 @@ def measured(net: str, part: str, numbers: str, folder: Path) -> Row:
     memory = write(folder, emitted(each, arrays, chosen.function, folder), chosen)
     board = build.on_board(folder, ["trainer.c", "tiny.c"], machine=gcc())
     figures = {
-        **memory, "stack_bytes": board.stack, "code_bytes": board.code, "instructions": board.instructions,
-    }  # fmt: skip
+        **memory,
+        "stack_bytes": board.stack,
+        "code_bytes": board.code,
+        "instructions": board.instructions,
+    }
     facts = {"net": net, "numbers": numbers, "trained": part}
     return Row(f"{net}, {numbers}, {part}", {OURS: figures}, facts=facts)
 

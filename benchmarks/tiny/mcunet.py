@@ -45,9 +45,12 @@ def capped(x: NdArrayType, channels: int, size: int, stride: int, name: str, gro
 
 
 LAYERS = (
-    "stem", "block_0.depthwise", "block_0.project",
-    *(f"block_{k}.{part}" for k in range(1, 14) for part in ("expand", "depthwise", "project")), "scores",
-)  # fmt: skip
+    "stem",
+    "block_0.depthwise",
+    "block_0.project",
+    *(f"block_{k}.{part}" for k in range(1, 14) for part in ("expand", "depthwise", "project")),
+    "scores",
+)
 """Names of convolutions, in order, and of the last layer."""
 
 SPARSE = (

@@ -83,8 +83,11 @@ def _residual(x: NdArrayType, channels: int, stride: int, name: str) -> Term:
 
 
 NETS: Mapping[str, Callable[[], Term]] = {
-    "ResNet-8": resnet_8, "DS-CNN": ds_cnn, "MobileNetV1 0.25": mobilenet, "auto-encoder": autoencoder,
-}  # fmt: skip
+    "ResNet-8": resnet_8,
+    "DS-CNN": ds_cnn,
+    "MobileNetV1 0.25": mobilenet,
+    "auto-encoder": autoencoder,
+}
 
 
 def task(model: Term, optimiser: Optimiser) -> Task:

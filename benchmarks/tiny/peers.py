@@ -69,12 +69,15 @@ def _row_of(net: Net, aifes: Path | None, folder: Path) -> Row:
     require_agreement({name: [*(t.total for t in times[name]), boards[name].total] for name in sources})
     figures = {
         name: {
-            "parameter_bytes": each[0].parameter_bytes, "training_bytes": each[0].training_bytes,
-            "seconds": min(t.seconds for t in each), "code_bytes": boards[name].code,
-            "stack_bytes": boards[name].stack, "instructions": boards[name].instructions,
+            "parameter_bytes": each[0].parameter_bytes,
+            "training_bytes": each[0].training_bytes,
+            "seconds": min(t.seconds for t in each),
+            "code_bytes": boards[name].code,
+            "stack_bytes": boards[name].stack,
+            "instructions": boards[name].instructions,
         }
         for name, each in times.items()
-    }  # fmt: skip
+    }
     return Row(net.name, figures)
 
 
@@ -86,9 +89,15 @@ def _write(net: Net, count: int, folder: Path) -> None:
     """Write the trainer around AIfES, which processes so many examples at once."""
     folder.mkdir()
     text = build.rendered(
-        "aifes.c.j2", sizes=net.sizes, batch=net.batch, slice=count, bound=net.bound, rate=RATE,
-        inputs=net.batch * net.sizes[0], outputs=net.batch * net.sizes[-1],
-    )  # fmt: skip
+        "aifes.c.j2",
+        sizes=net.sizes,
+        batch=net.batch,
+        slice=count,
+        bound=net.bound,
+        rate=RATE,
+        inputs=net.batch * net.sizes[0],
+        outputs=net.batch * net.sizes[-1],
+    )
     (folder / "aifes.c").write_text(text)
 
 

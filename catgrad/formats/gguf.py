@@ -49,9 +49,11 @@ TRANSPOSED = "catgrad.transposed."
 """The prefix of the key of a matrix that is stored transposed."""
 
 FILE_DTYPES = {
-    "uint32": np.dtype("int32"), "bool": np.dtype("float32"), "int8": np.dtype("float32"),
+    "uint32": np.dtype("int32"),
+    "bool": np.dtype("float32"),
+    "int8": np.dtype("float32"),
     "uint8": np.dtype("float32"),
-}  # fmt: skip
+}
 """Dtypes that are stored as others: with the same bits, and as numbers."""
 
 

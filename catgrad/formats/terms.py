@@ -97,9 +97,10 @@ def from_bytes(content: bytes) -> Term | Terms:
         found = digest(model) if isinstance(model, Term) else model.digest
     if data["sha256"] != found:
         raise ArtifactError(
-            "a file of terms must have the hash that it states", f"it has {found}, and states another",
+            "a file of terms must have the hash that it states",
+            f"it has {found}, and states another",
             "it was changed after it was written: get it from its source again",
-        )  # fmt: skip
+        )
     return model
 
 

@@ -33,9 +33,10 @@ def terms_of(model: Any, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
     Raises: OptionError for anything else
     """
     raise OptionError(
-        "a model with terms must be a Task or Functions", f"it is {type(model).__name__}",
+        "a model with terms must be a Task or Functions",
+        f"it is {type(model).__name__}",
         "wrap it as Task(model, sgd(0.01), mse)",
-    )  # fmt: skip
+    )
 
 
 @terms_of.register

@@ -39,8 +39,14 @@ from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 COMPILED = (
-    Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP,
-)  # fmt: skip
+    Kind.PREDICT,
+    Kind.LOSS,
+    Kind.REV,
+    Kind.REV_P,
+    Kind.GRADS,
+    Kind.UPDATE,
+    Kind.STEP,
+)
 """The functions of the class that `compile_model` returns."""
 
 EMITTED = (Kind.PREDICT, Kind.STEP)

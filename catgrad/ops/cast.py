@@ -100,10 +100,16 @@ class Cast(Op):
     @classmethod
     def examples(cls) -> Examples:
         pairs = [
-            (Dtype.float32, Dtype.float64), (Dtype.float64, Dtype.float32), (Dtype.float32, Dtype.int64),
-            (Dtype.int32, Dtype.float32), (Dtype.bool, Dtype.float32), (Dtype.int64, Dtype.int32),
-            (Dtype.float32, Dtype.uint32), (Dtype.float64, Dtype.int32), (Dtype.float32, Dtype.bool),
-        ]  # fmt: skip
+            (Dtype.float32, Dtype.float64),
+            (Dtype.float64, Dtype.float32),
+            (Dtype.float32, Dtype.int64),
+            (Dtype.int32, Dtype.float32),
+            (Dtype.bool, Dtype.float32),
+            (Dtype.int64, Dtype.int32),
+            (Dtype.float32, Dtype.uint32),
+            (Dtype.float64, Dtype.int32),
+            (Dtype.float32, Dtype.bool),
+        ]
         for stored in (dtype for dtype in Dtype if dtype.is_integer and not dtype.is_numeric):
             pairs += [(stored, Dtype.float32), (Dtype.float32, stored), (Dtype.int32, stored)]
             pairs += [(stored, Dtype.bool), (Dtype.bool, stored), (stored, Dtype.int64)]

@@ -83,8 +83,12 @@ class Sum(Op):
     @classmethod
     def examples(cls) -> Examples:
         chosen: list[tuple[Shape, Axes]] = [
-            ((2, 3), (0,)), ((2, 3), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((0, 3), (0,)),
-        ]  # fmt: skip
+            ((2, 3), (0,)),
+            ((2, 3), (1,)),
+            ((2, 3, 4), (0, 2)),
+            ((2, 3), (0, 1)),
+            ((0, 3), (0,)),
+        ]
         return [(Sum(shape, axes), (NdArrayType(shape),)) for shape, axes in chosen]
 
 

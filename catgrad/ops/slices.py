@@ -66,9 +66,11 @@ class Slice(Op):
     @classmethod
     def examples(cls) -> Examples:
         cases: list[tuple[Shape, Axes, Shape]] = [
-            ((4, 3), (1, 0), (2, 3)), ((4, 3), (0, 2), (4, 1)), ((2, 3, 4), (1, 0, 1), (1, 3, 2)),
+            ((4, 3), (1, 0), (2, 3)),
+            ((4, 3), (0, 2), (4, 1)),
+            ((2, 3, 4), (1, 0, 1), (1, 3, 2)),
             ((3,), (3,), (0,)),
-        ]  # fmt: skip
+        ]
         return [(Slice(*case), (NdArrayType(case[0]),)) for case in cases]
 
 

@@ -91,9 +91,10 @@ class Terms:
         for name in chosen:
             if name not in self.entries:
                 raise TermError(
-                    f"{self.name} must have the term {name}", f"it has {', '.join(self.entries)}",
+                    f"{self.name} must have the term {name}",
+                    f"it has {', '.join(self.entries)}",
                     "save the whole task, or name other functions",
-                )  # fmt: skip
+                )
         picked = {name: self.entries[name] for name in chosen}
         return replace(self, entries=picked, whole=self.whole or self)
 
@@ -168,9 +169,11 @@ def _check_types(name: str, ports: Sequence[Port], types: Sequence[NdArrayType])
 def _check_type(name: str, port: Port, type: NdArrayType) -> None:
     if port.type is not type:
         raise TypeMismatch(
-            f"{port.role} {port.name} must have one type", f"it is {port.type} and {type}",
-            "save the task again", where=name,
-        )  # fmt: skip
+            f"{port.role} {port.name} must have one type",
+            f"it is {port.type} and {type}",
+            "save the task again",
+            where=name,
+        )
 
 
 def _refused(name: str, must: str, found: str) -> TermError:

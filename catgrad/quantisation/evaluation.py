@@ -21,9 +21,13 @@ class Evaluation:
     """The model whose evaluation computes in int8, by the arrays of a task; what is kept is in float32."""
 
     def __init__(
-        self, code: Code, slots: Sequence[Slot], named: Mapping[str, Array], kept: Set[str],
+        self,
+        code: Code,
+        slots: Sequence[Slot],
+        named: Mapping[str, Array],
+        kept: Set[str],
         grids: Mapping[int, Grid],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.code, self.slots, self.named, self.kept, self.grids = code, slots, named, kept, grids
 
     def model(

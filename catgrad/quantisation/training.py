@@ -47,9 +47,14 @@ class Training:
     """The model whose evaluation and reverse derivative compute in int8, by the arrays and data of a task."""
 
     def __init__(
-        self, task: Task, code: Code, slots: Sequence[Slot], named: Mapping[str, Array], trained: Set[str],
+        self,
+        task: Task,
+        code: Code,
+        slots: Sequence[Slot],
+        named: Mapping[str, Array],
+        trained: Set[str],
         is_stored: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.task, self.slots, self.named, self.trained = task, slots, named, trained
         weights = [slot for slot in slots if is_stored and slot.name in trained and slot.type.rank > 1]
         self.levels = {slot.name: levels_of(slot, named[slot.name], WEIGHT_GROWTH) for slot in weights}
@@ -73,9 +78,11 @@ class Training:
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
         found = calibrate(
-            self.code.function, tables, self._with_cotangents(tables, data),
+            self.code.function,
+            tables,
+            self._with_cotangents(tables, data),
             lambda wire: magnitudes if self.code.root(wire) in wires else observer,
-        )  # fmt: skip
+        )
         if not found:
             raise no_data("")
         self.backward = Backward(
@@ -124,8 +131,10 @@ class Training:
             outputs, gradients = values[: len(dy)], values[len(dy) :]
             return [*outputs, *(g * ops.broadcast(greatest, g.shape) for g in gradients)]
 
-        inner = [NdArrayType(function.types[w].shape, Dtype.int8) if a else function.types[w]
-                 for w, a in zip(self.inputs, first, strict=True)]  # fmt: skip
+        inner = [
+            NdArrayType(function.types[w].shape, Dtype.int8) if a else function.types[w]
+            for w, a in zip(self.inputs, first, strict=True)
+        ]
         cotangents = [function.types[wire] for wire in self.cotangents]
         return _declared(opened_term(build(run, [*inner, *cotangents])), inner), first
 

@@ -49,9 +49,15 @@ def guarded(must: str) -> Iterator[None]:
     except CatgradError:
         raise
     except (
-        ArithmeticError, AttributeError, LookupError, MemoryError, NameError, RecursionError, TypeError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        NameError,
+        RecursionError,
+        TypeError,
         ValueError,
-    ) as error:  # fmt: skip
+    ) as error:
         found = f"Python raises {type(error).__name__}: {str(error)[:100]}"
         raise TermError(must, found, "check the attributes, or write the file again") from None
 
@@ -178,8 +184,11 @@ def _parsed(data: Any, hint: Any, read: Read) -> Any:
     if get_origin(hint) in (Union, python_types.UnionType) and type(None) in get_args(hint):
         inner = [each for each in get_args(hint) if each is not type(None)]
         return None if data is None else _parsed(data, Union[tuple(inner)], read)  # noqa: UP007  # of a list
-    raise TermError(f"attributes in files must have types with a form as JSON, not {hint}", "one has none",
-                    "declare the field as an integer, a tuple of sizes and the like")  # fmt: skip
+    raise TermError(
+        f"attributes in files must have types with a form as JSON, not {hint}",
+        "one has none",
+        "declare the field as an integer, a tuple of sizes and the like",
+    )
 
 
 def _parsed_tuple(data: Any, inner: tuple[Any, ...], read: Read) -> tuple[Any, ...]:
@@ -275,9 +284,15 @@ def _read_elements(data: Any) -> Array:
 
 
 _READERS: dict[Any, Callable[[Any], Any]] = {
-    bool: _read_bool, int: _read_integer, float: _read_number, str: _read_text, Dtype: _read_dtype,
-    int | Dim: _read_size, NdArrayType: read_type, Initialiser: read_initial,
-}  # fmt: skip
+    bool: _read_bool,
+    int: _read_integer,
+    float: _read_number,
+    str: _read_text,
+    Dtype: _read_dtype,
+    int | Dim: _read_size,
+    NdArrayType: read_type,
+    Initialiser: read_initial,
+}
 
 
 def _no_terms(data: Any) -> Term:

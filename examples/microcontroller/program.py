@@ -30,12 +30,21 @@ def write(folder: Path, epochs: int, seed: int, weights: Path | None = None) -> 
     x, y = iris.load()
     order = np.random.default_rng(seed).permutation(len(x))
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     text = environment.get_template("main.c.j2").render(
-        told=told, has_weights=weights is not None, p=told["prefix"], batch=BATCH, epochs=epochs, seed=seed,
-        features=x[order].tolist(), species=y[order].argmax(axis=1).tolist(),
+        told=told,
+        has_weights=weights is not None,
+        p=told["prefix"],
+        batch=BATCH,
+        epochs=epochs,
+        seed=seed,
+        features=x[order].tolist(),
+        species=y[order].argmax(axis=1).tolist(),
         workspace=max(int(f["workspace_bytes"]) for f in told["functions"]),
-    )  # fmt: skip
+    )
     (folder / "main.c").write_text(text, encoding="utf-8")

@@ -24,9 +24,13 @@ window.scrollTo(0, 0);"""
 def visit(file, script, picture="", width=1280, height=1500, dark=False, seconds=120):
     """Run a script in a page; returns its result, the errors in the page, and the addresses it asked for."""
     request = {
-        "file": str(file), "script": script, "picture": str(picture),
-        "width": width, "height": height, "dark": dark,
-    }  # fmt: skip
+        "file": str(file),
+        "script": script,
+        "picture": str(picture),
+        "width": width,
+        "height": height,
+        "dark": dark,
+    }
     return ask("page.cjs", seconds, **request)
 
 

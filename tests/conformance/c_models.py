@@ -51,9 +51,12 @@ def cnn() -> Task:
     image = floats(N, 6, 8, 8)
     model = layers.sequential(
         layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, bias=False, name=""),
-        layers.batch_norm(image, name=""), layers.relu([image]), layers.max_pool(image, 2),
-        layers.flatten(floats(N, 6, 4, 4)), layers.linear(floats(N), floats(96), floats(5), name=""),
-    )  # fmt: skip
+        layers.batch_norm(image, name=""),
+        layers.relu([image]),
+        layers.max_pool(image, 2),
+        layers.flatten(floats(N, 6, 4, 4)),
+        layers.linear(floats(N), floats(96), floats(5), name=""),
+    )
     return Task(model, sgd(0.05, momentum=0.9), cross_entropy, "cnn", classes(N))
 
 
@@ -75,9 +78,10 @@ def lstm() -> Task:
 def dropped_mlp() -> Task:
     """Train a layer with dropout before and after it."""
     model = layers.sequential(
-        layers.dropout(floats(N, 8), 0.3), layers.dense(floats(N), floats(8), floats(12), name=""),
+        layers.dropout(floats(N, 8), 0.3),
+        layers.dense(floats(N), floats(8), floats(12), name=""),
         layers.dropout(floats(N, 12), 0.2),
-    )  # fmt: skip
+    )
     return Task(model, adamw(0.01, epsilon=1e-3), mse, "dropped_mlp")
 
 
@@ -85,10 +89,12 @@ def dropped_cnn() -> Task:
     """Train a convolution with dropout."""
     image = floats(N, 6, 8, 8)
     model = layers.sequential(
-        layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, name=""), layers.relu([image]),
-        layers.dropout(image, 0.3, name="drop"), layers.flatten(image),
+        layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, name=""),
+        layers.relu([image]),
+        layers.dropout(image, 0.3, name="drop"),
+        layers.flatten(image),
         layers.linear(floats(N), floats(384), floats(5), name=""),
-    )  # fmt: skip
+    )
     return Task(model, sgd(0.05, momentum=0.9), cross_entropy, "dropped_cnn", classes(N))
 
 
@@ -196,9 +202,11 @@ def main(artifact: Artifact, batches: Sequence[Batch]) -> str:
     """Print a C program that prints the loss of each step, and the tables at the end."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         keep_trailing_newline=True,
-    )  # fmt: skip
+    )
     told = json.loads(artifact.files["manifest.json"])
     functions = {f["name"].removeprefix(f"{told['prefix']}_"): f for f in told["functions"]}
     calls = [Call("step", f"step {i}", batch, functions["step"]) for i, batch in enumerate(batches)]

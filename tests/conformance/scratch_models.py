@@ -31,36 +31,42 @@ def mlp(optimiser=None, loss=mse, labels=None):
 
 def classifier():
     model = layers.sequential(
-        layers.dense(f64(N), f64(4), f64(5), layers.relu, name=""), layers.rms_norm(f64(N), f64(5), name=""),
+        layers.dense(f64(N), f64(4), f64(5), layers.relu, name=""),
+        layers.rms_norm(f64(N), f64(5), name=""),
         layers.dense(f64(N), f64(5), f64(3), layers.identity, name=""),
-    )  # fmt: skip
+    )
     return Task(model, optimisers.adamw(0.05), losses.cross_entropy, "classifier", CLASSES)
 
 
 def cnn():
     model = layers.sequential(
-        layers.conv(f64(N, 1, 6, 6), 2, 3, 1, 1, name=""), layers.relu([f64(N, 2, 6, 6)]),
-        layers.max_pool(f64(N, 2, 6, 6), 2), layers.flatten(f64(N, 2, 3, 3)),
+        layers.conv(f64(N, 1, 6, 6), 2, 3, 1, 1, name=""),
+        layers.relu([f64(N, 2, 6, 6)]),
+        layers.max_pool(f64(N, 2, 6, 6), 2),
+        layers.flatten(f64(N, 2, 3, 3)),
         layers.dense(f64(N), f64(18), f64(3), layers.identity, name=""),
-    )  # fmt: skip
+    )
     return Task(model, sgd(0.1, 0.9), losses.cross_entropy, "cnn", CLASSES)
 
 
 def normalised():
     """Batch norm, whose statistics are buffers."""
     model = layers.sequential(
-        layers.conv(f64(N, 1, 4, 4), 2, 3, bias=False, name=""), layers.batch_norm(f64(N, 2, 2, 2), 0.3),
-        layers.silu([f64(N, 2, 2, 2)]), layers.flatten(f64(N, 2, 2, 2)),
-    )  # fmt: skip
+        layers.conv(f64(N, 1, 4, 4), 2, 3, bias=False, name=""),
+        layers.batch_norm(f64(N, 2, 2, 2), 0.3),
+        layers.silu([f64(N, 2, 2, 2)]),
+        layers.flatten(f64(N, 2, 2, 2)),
+    )
     return Task(model, optimisers.rmsprop(0.01), mse, "normalised")
 
 
 def recurrent(layer, name):
     """The mean of the outputs of an LSTM or a GRU over four iterations."""
     model = layers.sequential(
-        layer(f64(N, 4), f64(3), f64(3), name=""), build(lambda h: ops.mean(h, 1), [f64(N, 4, 3)]),
+        layer(f64(N, 4), f64(3), f64(3), name=""),
+        build(lambda h: ops.mean(h, 1), [f64(N, 4, 3)]),
         layers.dense(f64(N), f64(3), f64(2), layers.identity, name=""),
-    )  # fmt: skip
+    )
     return Task(model, optimisers.adam(0.05), losses.huber, name)
 
 
@@ -79,9 +85,10 @@ def words():
     A, B = f64(N, 3), f64(4)
     model = layers.sequential(
         layers.embedding(WORDS, 5, B, name="tokens"),
-        layers.transformer_block(A, B, 2, 8, causal=True, name="block"), layers.layer_norm(A, B, name="norm"),
+        layers.transformer_block(A, B, 2, 8, causal=True, name="block"),
+        layers.layer_norm(A, B, name="norm"),
         layers.linear(A, B, f64(5), name="head"),
-    )  # fmt: skip
+    )
     return Task(model, sgd(0.5), losses.cross_entropy, "words", (WORDS,))
 
 
@@ -137,9 +144,10 @@ ODD = {
     ),
     "whole numbers": lambda: odd(
         lambda i, x: (x * ops.broadcast(ops.cast(i, Dtype.float64), (3,)) * weight("w", 3), ops.argmax(x)),
-        NdArrayType((), Dtype.int64), f64(3),
+        NdArrayType((), Dtype.int64),
+        f64(3),
     ),
-}  # fmt: skip
+}
 """Inputs, outputs and parameters that are scalars, empty, or the same array."""
 
 MODELS = {

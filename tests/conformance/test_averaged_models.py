@@ -46,7 +46,7 @@ AVERAGES = {
     "warm-up later": lambda m: timm(
         "ModelEmaV3", m, use_warmup=True, warmup_gamma=2.0, warmup_power=0.75, update_after_step=4
     ),
-}  # fmt: skip
+}
 
 OPTIMIZERS = {
     "sgd": lambda parameters: optim.SGD(parameters, 0.3),
@@ -87,9 +87,14 @@ class Training:
 
     def compiled(self, target="numpy", **options):
         return compile_module(
-            self.module, self.batches[0][0], self.optimizer, nn.MSELoss(), target, averaged=self.averaged,
+            self.module,
+            self.batches[0][0],
+            self.optimizer,
+            nn.MSELoss(),
+            target,
+            averaged=self.averaged,
             **options,
-        )  # fmt: skip
+        )
 
     def continues(self, learner, steps=5):
         """Make further steps on both sides, and compare what each has after each."""
@@ -209,7 +214,8 @@ NORM = dict(use_buffers=True)
 REFUSED = {
     "a function": (lambda m: swa_utils.AveragedModel(m, avg_fn=own_function), "it is own_function"),
     "a decay of 1": (
-        lambda m: swa_utils.AveragedModel(m, avg_fn=swa_utils.get_ema_avg_fn(1.0)), "decay must lie in"
+        lambda m: swa_utils.AveragedModel(m, avg_fn=swa_utils.get_ema_avg_fn(1.0)),
+        "decay must lie in",
     ),
     "a method": (adapted, "overrides update_parameters"),
     "a class": (lambda m: nn.Linear(3, 2), "Linear has none"),
@@ -222,7 +228,7 @@ REFUSED = {
         lambda m: timm("ModelEmaV3", moved(m).module, use_warmup=True, exclude_buffers=True),
         "there are averages, and no number of steps",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

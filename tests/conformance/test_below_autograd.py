@@ -64,14 +64,14 @@ BOTH = {
     "no_grad": without_gradient,
     "updates": updated,
     "attention": attended,
-}  # fmt: skip
+}
 
 BELOW = {
     "rows": lambda layer, x: torch.vmap(lambda row: layer.linear(row).tanh())(x),
     "weights": lambda layer, x: torch.vmap(lambda w: x @ w)(layer.linear.weight).T,
     "nested": lambda layer, x: torch.vmap(lambda a: torch.vmap(a.dot)(layer.linear.weight))(x),
     "detach in rows": lambda layer, x: torch.vmap(lambda row: layer.linear(row).detach() * row)(x),
-}  # fmt: skip
+}
 
 
 @pytest.fixture

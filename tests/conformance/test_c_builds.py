@@ -124,9 +124,14 @@ def test_cross_compiled_programs(model, machine):
 NATIVE = {
     "without extensions of C11": ("-O1", "-DGEMM_SCALAR"),
     "a cblas": (
-        "-O1", SIMD, "-DMODEL_USE_CBLAS", "-DGEMM_CBLAS_FLOPS=0", "-Wno-unused-function", f"-I{CBLAS}",
+        "-O1",
+        SIMD,
+        "-DMODEL_USE_CBLAS",
+        "-DGEMM_CBLAS_FLOPS=0",
+        "-Wno-unused-function",
+        f"-I{CBLAS}",
     ),
-}  # fmt: skip
+}
 NEON = ("-O2", SIMD, "-ffp-contract=fast", "-static", "-target", "aarch64-linux-musl")
 WEBASSEMBLY = {
     "vectors of WebAssembly": ("-O2", "-msimd128", SIMD, "-target", "wasm32-wasi", "-Wl,--strip-all"),

@@ -27,10 +27,15 @@ COMMON = dict(lr=RATE, weight_decay=SHRINK, maximize=YES)
 ADAM = dict(COMMON, betas=st.tuples(DECAY, DECAY), eps=SMALL)
 NESTEROV = dict(COMMON, momentum=st.just(0.9), nesterov=st.just(True))
 MUON = dict(
-    lr=RATE, weight_decay=SHRINK, momentum=DECAY, nesterov=YES, ns_steps=st.integers(1, 6),
+    lr=RATE,
+    weight_decay=SHRINK,
+    momentum=DECAY,
+    nesterov=YES,
+    ns_steps=st.integers(1, 6),
     ns_coefficients=st.sampled_from([(3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0)]),
-    eps=st.just(1e-7), adjust_lr_fn=st.sampled_from([None, "original", "match_rms_adamw"]),
-)  # fmt: skip
+    eps=st.just(1e-7),
+    adjust_lr_fn=st.sampled_from([None, "original", "match_rms_adamw"]),
+)
 
 OPTIONS = {
     "SGD": dict(COMMON, momentum=DECAY, dampening=st.sampled_from([0.0, 0.5, 1.0])),
@@ -251,9 +256,10 @@ REFUSED = {
     "a combinator": (lambda p: adapted(optim.Optimizer)(p, {"lr": 0.1}), "Optimizer has none"),
     "second order": (lambda p: optim.LBFGS(p), "LBFGS has none"),
     "a step size of another rate": (
-        lambda p: other_rate(optim.ASGD(p, 0.1)), "must have had its options since its last step"
+        lambda p: other_rate(optim.ASGD(p, 0.1)),
+        "must have had its options since its last step",
     ),
-}  # fmt: skip
+}
 
 
 def other_rate(optimizer):
@@ -336,9 +342,12 @@ def test_the_module_and_its_optimiser_remain():
     assert str(before) == str(after)
     with pytest.raises(OptionError, match="must be one of an optimiser of torch.optim"):
         compile_module(
-            case.module, case.batches[0][0], optimisers.sgd(0.1), nn.MSELoss(),
+            case.module,
+            case.batches[0][0],
+            optimisers.sgd(0.1),
+            nn.MSELoss(),
             scheduler=optim.lr_scheduler.StepLR(optimizer, 2),
-        )  # fmt: skip
+        )
 
 
 ABSENT = "the optimisers of transformers, the other side of the comparison, cannot be imported"

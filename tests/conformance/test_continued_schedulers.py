@@ -222,7 +222,8 @@ REFUSED = {
     ),
     "a momentum of 1": (lambda o: lr.CyclicLR(o, 0.1, 0.2, max_momentum=1.0), "CyclicLR moves it between 1"),
     "a momentum that grows": (
-        lambda o: lr.CyclicLR(o, 0.1, 0.2, mode="exp_range", gamma=1.1), "CyclicLR grow by gamma=1.1"
+        lambda o: lr.CyclicLR(o, 0.1, 0.2, mode="exp_range", gamma=1.1),
+        "CyclicLR grow by gamma=1.1",
     ),
     "a momentum set by hand": (momentum_by_hand, "the momentum must be.*group 0 has 0.5, not 0.95"),
     "a cycle of a sequence": (
@@ -230,7 +231,8 @@ REFUSED = {
         "CyclicLR has cycle_momentum=True",
     ),
     "a scale": (
-        lambda o: lr.CyclicLR(o, 0.1, 0.2, scale_fn=lambda x: 1.0, cycle_momentum=False), "it has a scale_fn"
+        lambda o: lr.CyclicLR(o, 0.1, 0.2, scale_fn=lambda x: 1.0, cycle_momentum=False),
+        "it has a scale_fn",
     ),
     "a chain of a cosine": (
         lambda o: lr.ChainedScheduler([lr.ConstantLR(o), lr.CosineAnnealingLR(o, 9)]),
@@ -242,7 +244,7 @@ REFUSED = {
         "must be one of the optimisers that are passed",
     ),
     "no scheduler": (lambda o: "cosine", "must be one of the optimisers that are passed"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -93,7 +93,7 @@ CASES = {
     "few_channels": Case(3, 16, 20, size=7, stride=2),
     "odd_channels": Case(12, 20, 9),
     "parts": Case(16, 16, 8, batch=64),
-}  # fmt: skip
+}
 DEPTHWISE = Case(16, 16, 12, groups=16)
 
 

@@ -24,14 +24,20 @@ MISSING = cannot("cuda")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
 ORDERS = ("forward", "backward", "random:1")
 SIZES = {
-    "whole": (64, 96, 64), "short": (40, 16, 56), "tails": (72, 104, 40), "odd": (33, 71, 37),
+    "whole": (64, 96, 64),
+    "short": (40, 16, 56),
+    "tails": (72, 104, 40),
+    "odd": (33, 71, 37),
     "wide": (136, 200, 264),
-}  # fmt: skip
+}
 """Rows, terms, columns: of whole tiles, of one slice, of 16 bytes, of odd numbers, of tiles of 128 x 256."""
 KINDS = {
-    "bf16": Dtype.bfloat16, "f16": Dtype.float16,
-    "tf32": Dtype.float32, "bf16x3": Dtype.float32, "bf16x6": Dtype.float32,
-}  # fmt: skip
+    "bf16": Dtype.bfloat16,
+    "f16": Dtype.float16,
+    "tf32": Dtype.float32,
+    "bf16x3": Dtype.float32,
+    "bf16x6": Dtype.float32,
+}
 """Dtypes of 16 bits, and the options `math` for float32."""
 ROWS = 50
 

@@ -186,8 +186,14 @@ FUNCTIONS = {
     ),
     "a schedule that is not known": (
         lambda known: partial(
-            known._get_wsd_scheduler_lambda, num_warmup_steps=1, num_stable_steps=2, num_decay_steps=3,
-            warmup_type="linear", decay_type="cosine", min_lr_ratio=0.0, num_cycles=0.5,
+            known._get_wsd_scheduler_lambda,
+            num_warmup_steps=1,
+            num_stable_steps=2,
+            num_decay_steps=3,
+            warmup_type="linear",
+            decay_type="cosine",
+            min_lr_ratio=0.0,
+            num_cycles=0.5,
         ),
         "its function is _get_wsd_scheduler_lambda",
     ),
@@ -195,7 +201,7 @@ FUNCTIONS = {
         lambda known: partial(getattr(known, LINEAR), num_warmup_steps=0, num_training_steps=float("inf")),
         "num_training_steps of _get_linear.* must be a finite number",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -63,8 +63,14 @@ def draw(rows=2):
 def test_functions_take_the_inputs_then_cotangents_and_directions():
     found = files(from_onnx(layer()))
     assert [name for name in found if name != "init"] == [
-        "value", "jvp", "vjp", "jvp_2", "vjp_2", "jvp_3", "vjp_3",
-    ]  # fmt: skip
+        "value",
+        "jvp",
+        "vjp",
+        "jvp_2",
+        "vjp_2",
+        "jvp_3",
+        "vjp_3",
+    ]
     assert names(found["value"]) == (["x"], ["y"])
     assert names(found["vjp"]) == (["x", "v_y"], ["d_x"])
     assert names(found["jvp_2"]) == (["x", "v_x", "v2_x"], ["d_y"])

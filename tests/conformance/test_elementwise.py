@@ -123,9 +123,12 @@ def test_integer_division_by_a_number(target, divisor):
 
 
 numbers = {
-    Dtype.float32: st.floats(width=32), F64: st.floats(), Dtype.bool: st.booleans(),
-    I32: st.integers(-(2**31), 2**31 - 1), I64: st.integers(-(2**63), 2**63 - 1),
-}  # fmt: skip
+    Dtype.float32: st.floats(width=32),
+    F64: st.floats(),
+    Dtype.bool: st.booleans(),
+    I32: st.integers(-(2**31), 2**31 - 1),
+    I64: st.integers(-(2**63), 2**63 - 1),
+}
 
 
 @on_targets_with("nan", "64 bits")

@@ -26,7 +26,8 @@ def made(target):
 ANYWHERE = {
     "sizes of a layer": (lambda: layers.linear(4, 3), 'NdArrayType((Dim("batch"),))'),
     "a layer without outputs": (
-        lambda: layers.linear(A, B), "it must be called as linear(A, B, C, name, initial), but it is not",
+        lambda: layers.linear(A, B),
+        "it must be called as linear(A, B, C, name, initial), but it is not",
     ),
     "an option of PyTorch's layer": (lambda: layers.linear(A, B, C, bias=False), "argument 'bias'"),
     "sizes of a convolution": (lambda: layers.conv(3, 8, 3), "the argument x must be an array type"),
@@ -39,12 +40,14 @@ ANYWHERE = {
     "a target's library": (lambda: emit(TASK, "pytorch"), "did you mean 'torch'?"),
     "a task to fit": (lambda: fit(TASK, (X, Y), epochs=1), "call CompiledModel().learner(seed=0)"),
     "a path before the learner": (
-        lambda: checkpoint.save("run.safetensors", TASK), "a learner, which comes before the path",
+        lambda: checkpoint.save("run.safetensors", TASK),
+        "a learner, which comes before the path",
     ),
     "a checkpoint's path before the learner": (
-        lambda: checkpoint.load("run.safetensors", TASK), "a learner, which comes before the path",
+        lambda: checkpoint.load("run.safetensors", TASK),
+        "a learner, which comes before the path",
     ),
-}  # fmt: skip
+}
 
 WITH_A_LEARNER = {
     "a step without targets": (lambda net, l: l.step(X), "step must get 2 arrays, but it got 1; pass x, y"),
@@ -58,15 +61,17 @@ WITH_A_LEARNER = {
     "a table for its arrays": (lambda net, l: net.predict(l.parameters, X), STAR),
     "a function without parameters": (lambda net, l: net.predict(X), "pass dense.weight, dense.bias, x"),
     "a list in an array's place": (
-        lambda net, l: net.predict(*net.init(0), [X, Y]), "star before",
+        lambda net, l: net.predict(*net.init(0), [X, Y]),
+        "star before",
     ),
     "gradients as a list": (lambda net, l: l.update([X]), "gradients must be arrays by name"),
     "gradients of other names": (
-        lambda net, l: l.update({"dense.weigth": X, "dense.bias": Y}), "did you mean 'dense.weight'?",
+        lambda net, l: l.update({"dense.weigth": X, "dense.bias": Y}),
+        "did you mean 'dense.weight'?",
     ),
     "gradients of a part": (lambda net, l: l.update({"dense.weight": X}), "an array dense.bias"),
     "labels for one-hot rows": (lambda net, l: l.step(X, np.zeros(5, int)), "make labels one-hot"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("line", ANYWHERE)

@@ -127,14 +127,17 @@ def test_shapes_that_a_graph_computes_stay_symbolic():
     made = model(
         [("x", F, ["batch", "time", 6])],
         [
-            ("Shape", "x", "shape"), ("Gather", "shape zero", "n"), ("Gather", "shape one", "t"),
-            ("Mul", "n t", "rows"), ("Unsqueeze", "rows axis", "first"),
+            ("Shape", "x", "shape"),
+            ("Gather", "shape zero", "n"),
+            ("Gather", "shape one", "t"),
+            ("Mul", "n t", "rows"),
+            ("Unsqueeze", "rows axis", "first"),
             ("Concat", "first rest", "whole", {"axis": 0}),
             ("Reshape", "x whole", "y"),
         ],
         [("y", F, 3)],
         {"zero": np.int64(0), "one": np.int64(1), "axis": np.array([0]), "rest": np.array([2, -1])},
-    )  # fmt: skip
+    )
     imported = check(made, RNG.normal(size=(2, 3, 6)).astype(F))
     assert str(imported.model.target.table[0]) == "f32[batch*time,2,3]"
 
@@ -164,43 +167,60 @@ def test_symbolic_axes_are_sliced(slices):
     starts, ends = map(np.array, slices)
     steps = np.array([-1 if ends[0] < -9 else 1])
     made = model(
-        [("x", F, ["n", 4])], [("Slice", "x starts ends axes steps", "y")], [("y", F, 2)],
+        [("x", F, ["n", 4])],
+        [("Slice", "x starts ends axes steps", "y")],
+        [("y", F, 2)],
         {"starts": starts, "ends": ends, "axes": np.array([0]), "steps": steps},
-    )  # fmt: skip
+    )
     check(made, X)
 
 
 def test_loops_and_branches_read_parameters_around_them():
     body = block(
         [("i", np.int64, []), ("go", bool, []), ("h", F, [5, 3])],
-        [("Identity", "go", "on"), ("MatMul", "x w", "p"), ("Add", "h p", "s"), ("Tanh", "s", "new"),
-         ("ReduceSum", "new", "row")],
+        [
+            ("Identity", "go", "on"),
+            ("MatMul", "x w", "p"),
+            ("Add", "h p", "s"),
+            ("Tanh", "s", "new"),
+            ("ReduceSum", "new", "row"),
+        ],
         [("on", bool, []), ("new", F, [5, 3]), ("row", F, [1, 1])],
-    )  # fmt: skip
+    )
     then = block([], [("Add", "last w0", "a")], [("a", F, [5, 3])])
     other = block([], [("Neg", "last", "b")], [("b", F, [5, 3])])
     made = model(
         [("x", F, [5, 4])],
-        [("Loop", "times  h0", "last rows", {"body": body}), ("ReduceMax", "x", "m", {"keepdims": 0}),
-         ("Greater", "m zero", "c"), ("If", "c", "y", {"then_branch": then, "else_branch": other})],
+        [
+            ("Loop", "times  h0", "last rows", {"body": body}),
+            ("ReduceMax", "x", "m", {"keepdims": 0}),
+            ("Greater", "m zero", "c"),
+            ("If", "c", "y", {"then_branch": then, "else_branch": other}),
+        ],
         [("y", F, 2), ("rows", F, 3)],
         {"times": np.int64(3), "h0": np.zeros((5, 3), F), "w": W, "zero": F(0), "w0": np.ones((5, 3), F)},
-    )  # fmt: skip
+    )
     assert set(check(made, X).parameters) == {"w", "h0", "w0"}
 
 
 def dense(**changes):
     """Build a model of one dense layer with batch norm."""
     arrays = {
-        "layer/weight": W, "layer::bias": np.ones(3, F), "scale": np.ones(3, F),
+        "layer/weight": W,
+        "layer::bias": np.ones(3, F),
+        "scale": np.ones(3, F),
         "shift": np.zeros(3, F),
-        "mean": np.zeros(3, F), "variance": np.ones(3, F), "factor": F(2), "sizes": np.array([-1, 3]),
-    }  # fmt: skip
+        "mean": np.zeros(3, F),
+        "variance": np.ones(3, F),
+        "factor": F(2),
+        "sizes": np.array([-1, 3]),
+    }
     nodes = [
         ("Gemm", "x layer/weight layer::bias", "h"),
         ("BatchNormalization", "h scale shift mean variance", "b"),
-        ("Mul", "b factor", "s"), ("Reshape", "s sizes", "y"),
-    ]  # fmt: skip
+        ("Mul", "b factor", "s"),
+        ("Reshape", "s sizes", "y"),
+    ]
     return model([("x", F, ["batch", 4])], nodes, [("y", F, 2)], arrays | changes)
 
 
@@ -208,8 +228,10 @@ def test_parameters_are_floating_initialisers_with_an_axis():
     assert list(check(dense(), X).parameters) == ["layer.weight", "layer.bias", "scale", "shift"]
     assert list(from_onnx(dense(), trainable="*.weight").parameters) == ["layer.weight"]
     assert list(from_onnx(dense(), trainable=("factor", "layer*")).parameters) == [
-        "layer.weight", "layer.bias", "factor",
-    ]  # fmt: skip
+        "layer.weight",
+        "layer.bias",
+        "factor",
+    ]
     with pytest.raises(OptionError, match="'weights' matches none"):
         from_onnx(dense(), trainable="weights")
 
@@ -236,18 +258,24 @@ def test_a_large_constant_is_a_buffer():
 
 def test_all_operators_without_rules_are_listed():
     made = model(
-        [("x", F, ["n"])], [("NonZero", "x", "i"), ("Relu", "x", "r"), ("Unique", "r", "u")],
+        [("x", F, ["n"])],
+        [("NonZero", "x", "i"), ("Relu", "x", "r"), ("Unique", "r", "u")],
         [("i", np.int64, 2), ("u", F, 1)],
-    )  # fmt: skip
+    )
     with pytest.raises(UnsupportedOp, match="lacks 2: NonZero in the graph; Unique in the graph"):
         from_onnx(made)
 
 
 def test_gradient_is_refused():
     made = model(
-        [("x", F, [])], [("Mul", "x x", "y"), ("Gradient", "x", "d", {"domain": "ai.onnx.preview.training",
-         "xs": ["x"], "y": "y"})], [("d", F, [])], domains=["ai.onnx.preview.training"],
-    )  # fmt: skip
+        [("x", F, [])],
+        [
+            ("Mul", "x x", "y"),
+            ("Gradient", "x", "d", {"domain": "ai.onnx.preview.training", "xs": ["x"], "y": "y"}),
+        ],
+        [("d", F, [])],
+        domains=["ai.onnx.preview.training"],
+    )
     with pytest.raises(UnsupportedOp, match="Gradient: an operator must be supported"):
         from_onnx(made)
 
@@ -400,10 +428,12 @@ def test_activations_of_recurrent_layers_have_numbers(name):
 
 def test_numbers_of_activations_are_taken_in_order():
     attributes = {
-        "hidden_size": 3, "direction": "bidirectional",
+        "hidden_size": 3,
+        "direction": "bidirectional",
         "activations": ["HardSigmoid", "Tanh", "LeakyRelu"] * 2,
-        "activation_alpha": [0.25, 0.1, 0.3], "activation_beta": [0.4, 0.6],
-    }  # fmt: skip
+        "activation_alpha": [0.25, 0.1, 0.3],
+        "activation_beta": [0.4, 0.6],
+    }
     arrays = {"w": RNG.normal(size=(2, 12, 2)).astype(F), "r": RNG.normal(size=(2, 12, 3)).astype(F)}
     nodes = [("LSTM", "x w r", "y", attributes)]
     made = model([("x", "float32", [4, 2, 2])], nodes, [("y", "float32", [4, 2, 2, 3])], arrays)

@@ -197,20 +197,24 @@ CORNERS = {
     "whole numbers, floor": (lambda x, y: torch.div(x, y, rounding_mode="floor"), *WHOLE),
     "whole numbers, trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), *WHOLE),
     "a scale that is no ratio of sizes": (
-        lambda x: torch.nn.functional.interpolate(x, scale_factor=2.3), numbers(0, 1, 2).reshape(1, 1, 3),
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=2.3),
+        numbers(0, 1, 2).reshape(1, 1, 3),
     ),
     "an image made smaller": (
-        lambda x: torch.nn.functional.interpolate(x, size=(5, 2)), numbers(*range(24)).reshape(1, 2, 3, 4),
+        lambda x: torch.nn.functional.interpolate(x, size=(5, 2)),
+        numbers(*range(24)).reshape(1, 2, 3, 4),
     ),
     "the sign of what is not finite": (torch.sign, NOT_FINITE),
     "the running sum of a scalar": (lambda x: x.cumsum(0), torch.tensor(3.0, dtype=torch.float64)),
-}  # fmt: skip
+}
 WITH_GRADIENT = {
     "a row of scores that are all -inf": (
-        lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=SCORES), *QKV,
+        lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=SCORES),
+        *QKV,
     ),
     "a row of keys that are all masked": (
-        lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, torch.isfinite(SCORES)), *QKV,
+        lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, torch.isfinite(SCORES)),
+        *QKV,
     ),
     "bounds": clamped(min=-1, max=1),
     "crossed bounds": clamped(min=2, max=1),
@@ -219,7 +223,7 @@ WITH_GRADIENT = {
     "least -inf": clamped(min=-np.inf),
     "infinite bounds": clamped(min=-np.inf, max=np.inf),
     "one infinite bound": clamped(min=-np.inf, max=1.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", [*CORNERS, *WITH_GRADIENT])

@@ -28,11 +28,12 @@ def vit():
     tokens, width = floats(N, 4), floats(16)
     patches = build(lambda x: ops.permute(ops.reshape(x, N, 16, 4), 0, 2, 1), [floats(N, 16, 2, 2)])
     model = layers.sequential(
-        layers.conv(floats(N, 2, 8, 8), 16, 4, 4, name="patches"), patches,
+        layers.conv(floats(N, 2, 8, 8), 16, 4, 4, name="patches"),
+        patches,
         *(layers.transformer_block(tokens, width, 2, 32, name=f"block_{k}") for k in range(2)),
         build(lambda x: ops.mean(x, 1), [floats(N, 4, 16)]),
         layers.dense(floats(N), width, floats(5), layers.identity, name="head"),
-    )  # fmt: skip
+    )
     return Task(model, adamw(0.01, epsilon=1e-3), losses.cross_entropy, "vit", classes(N))
 
 
@@ -98,7 +99,7 @@ TRAPS = {
     ),
     "whole numbers beyond 2^24": lambda x: ops.iota(3) * 100_000_007 + 1,
     "a kept view that is read again": lambda x: (ops.reshape(x * x, 42), 1 / (ops.reshape(x * x, 42) + 1)),
-}  # fmt: skip
+}
 TRAPPED = [Case(name, build(trap, [NdArrayType((6, 7))])) for name, trap in TRAPS.items()]
 TRAPPED_TOGETHER = {name: Batches(TRAPPED, {"ggml": len(TRAPPED)}) for name in ("installed", "newest")}
 

@@ -167,7 +167,10 @@ def test_indices_that_several_operations_read_are_checked_once(rearranged):
     term = reverse(build(function, [NdArrayType((5, 2)), NdArrayType((2, 3), Dtype.int64)]))
     lowered = compiled(term)
     checks = [
-        s for step in every_step(lowered.steps) if isinstance(step, Kernel)
-        for s in statements(step.body) if isinstance(s, Check)
-    ]  # fmt: skip
+        s
+        for step in every_step(lowered.steps)
+        if isinstance(step, Kernel)
+        for s in statements(step.body)
+        if isinstance(s, Check)
+    ]
     assert len(checks) == 1

@@ -85,10 +85,14 @@ def test_loops_and_branches_agree_with_jax():
 @pytest.mark.parametrize(
     ("dtype", "filled"),
     [
-        (Dtype.float32, np.nan), (Dtype.float64, np.nan), (Dtype.int32, -(2**31)), (Dtype.int64, -(2**63)),
-        (Dtype.uint32, 2**32 - 1), (Dtype.bool, True),
+        (Dtype.float32, np.nan),
+        (Dtype.float64, np.nan),
+        (Dtype.int32, -(2**31)),
+        (Dtype.int64, -(2**63)),
+        (Dtype.uint32, 2**32 - 1),
+        (Dtype.bool, True),
     ],
-)  # fmt: skip
+)
 def test_rows_out_of_range_give_nan(index, dtype, filled):
     """Compiled code cannot raise, so the result is NaN."""
     types = [NdArrayType((3, 2), dtype), NdArrayType((2,), Dtype.int64)]

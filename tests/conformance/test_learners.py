@@ -164,13 +164,15 @@ TABLES_REFUSED = {
     "another dtype": (lambda t: t.__setitem__(FIRST, NEW.astype(np.complex64)), TypeError, "must be "),
     "numbers outside": (lambda t: t.__setitem__(FIRST, np.full((3, 2), 1e300)), TypeError, "must fit"),
     "one that fits and one that does not": (
-        lambda t: t.update({FIRST: NEW, "dense.bias": NEW}), ValueError, r"dense.bias must have shape \(2,\)",
+        lambda t: t.update({FIRST: NEW, "dense.bias": NEW}),
+        ValueError,
+        r"dense.bias must have shape \(2,\)",
     ),
     "a deleted array": (lambda t: t.__delitem__(FIRST), TypeError, "must not be deleted"),
     "a popped array": (lambda t: t.pop(FIRST), TypeError, "must not be deleted"),
     "a popped item": (lambda t: t.popitem(), TypeError, "must not be deleted"),
     "a cleared table": (lambda t: t.clear(), TypeError, "must not be deleted"),
-}  # fmt: skip
+}
 
 
 def arrays(learner):

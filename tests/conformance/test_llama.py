@@ -162,16 +162,21 @@ REFUSED = {
     "no base": (partial(ATTEND, 2, rotary=0.0, head_dim=2), OptionError, "rotary must be a positive number"),
     "no window": (partial(ATTEND, 2, True, window=0), OptionError, "window must be an integer"),
     "a window of later positions": (
-        partial(ATTEND, 2, window=3), OptionError, "a window must be one of causal attention",
+        partial(ATTEND, 2, window=3),
+        OptionError,
+        "a window must be one of causal attention",
     ),
     "a window in a cache": (
-        partial(layers.attention, ONE, B, 2, name="encoder.0", memory=4, window=-1), OptionError,
+        partial(layers.attention, ONE, B, 2, name="encoder.0", memory=4, window=-1),
+        OptionError,
         "window must be an integer",
     ),
     "nothing hidden": (
-        partial(layers.swiglu, A, B, 0, name="encoder.0"), OptionError, "hidden must be an integer",
+        partial(layers.swiglu, A, B, 0, name="encoder.0"),
+        OptionError,
+        "hidden must be an integer",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

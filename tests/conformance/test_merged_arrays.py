@@ -153,13 +153,19 @@ def test_one_name_stays_one_parameter():
 
 
 def test_a_chain_of_names_is_followed_and_noted():
-    nodes = [("Identity", "a", "b"), ("Identity", "b", "c"), ("Mul", "x a", "h"), ("Add", "h b", "i"),
-             ("Sub", "i c", "y")]  # fmt: skip
+    nodes = [
+        ("Identity", "a", "b"),
+        ("Identity", "b", "c"),
+        ("Mul", "x a", "h"),
+        ("Add", "h b", "i"),
+        ("Sub", "i c", "y"),
+    ]
     names, notes = parameters(nodes, {"a": W[0]})
     assert names == ["a", "b", "c"]
     assert [note.split(" with")[0] for note in notes] == [
-        "b is trained apart from a,", "c is trained apart from b,",
-    ]  # fmt: skip
+        "b is trained apart from a,",
+        "c is trained apart from b,",
+    ]
 
 
 @pytest.mark.parametrize("name", ["/Identity_output_0", "onnx::Add_7", "y"])

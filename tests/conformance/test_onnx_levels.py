@@ -34,8 +34,10 @@ def outputs(made, target, *inputs):
 
 
 GRIDS = {
-    "one": (F(0.25), 3), "channels": (SCALES, [3, 0, 7, 1]), "none": (F(0.3), None),
-}  # fmt: skip
+    "one": (F(0.25), 3),
+    "channels": (SCALES, [3, 0, 7, 1]),
+    "none": (F(0.3), None),
+}
 
 
 @on("numpy", "c")
@@ -124,9 +126,12 @@ def test_levels_of_dynamic_grids_are_those_of_onnx_runtime():
 def test_scales_are_no_parameters():
     arrays = {"s": F(0.1), "w": levels(I8, 40, 40), "b": RNG.normal(size=(40, 40)).astype(F)}
     nodes = [
-        ("QuantizeLinear", "x s", "q"), ("DequantizeLinear", "q s", "r"), ("DequantizeLinear", "w s", "v"),
-        ("MatMul", "r v", "p"), ("MatMul", "p b", "y"),
-    ]  # fmt: skip
+        ("QuantizeLinear", "x s", "q"),
+        ("DequantizeLinear", "q s", "r"),
+        ("DequantizeLinear", "w s", "v"),
+        ("MatMul", "r v", "p"),
+        ("MatMul", "p b", "y"),
+    ]
     made = model([("x", F, (2, 40))], nodes, [("y", F, (2, 40))], arrays)
     assert list(from_onnx(made).parameters) == ["b"]
 

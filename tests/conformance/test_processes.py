@@ -114,10 +114,13 @@ def normed_cnn() -> Task:
     """Train a convolution with batch norm and dropout."""
     image = floats(N, 6, 8, 8)
     model = layers.sequential(
-        layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, bias=False, name=""), layers.batch_norm(image, name=""),
-        layers.relu([image]), layers.dropout(image, 0.3, name="drop"),
-        layers.flatten(image), layers.linear(floats(N), floats(384), floats(5), name=""),
-    )  # fmt: skip
+        layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, bias=False, name=""),
+        layers.batch_norm(image, name=""),
+        layers.relu([image]),
+        layers.dropout(image, 0.3, name="drop"),
+        layers.flatten(image),
+        layers.linear(floats(N), floats(384), floats(5), name=""),
+    )
     return Task(model, sgd(0.05, momentum=0.9), losses.cross_entropy, "net", classes(N))
 
 

@@ -48,7 +48,8 @@ SHAPED = {
     "pad": (lambda x: ops.pad(x, [(1, 0), (0, 0), (2, 3)]), lambda x: F.pad(x, (2, 3, 0, 0, 1, 0))),
     "concat": (lambda x: ops.concat([x, 2 * x, x * x], 1), lambda x: torch.cat([x, 2 * x, x * x], 1)),
     "split": (
-        lambda x: ops.multiply(*ops.split(x, (2, 2), 1)), lambda x: torch.mul(*torch.split(x, [2, 2], 1))
+        lambda x: ops.multiply(*ops.split(x, (2, 2), 1)),
+        lambda x: torch.mul(*torch.split(x, [2, 2], 1)),
     ),
     "flip": (lambda x: ops.flip(x, (0, 2)), lambda x: torch.flip(x, (0, 2))),
     "max": (lambda x: ops.max(x, 1), lambda x: torch.amax(x, 1)),
@@ -58,12 +59,14 @@ SHAPED = {
     "log_softmax": (lambda x: ops.log_softmax(100 * x, 1), lambda x: torch.log_softmax(100 * x, 1)),
     "layer_norm": (ops.layer_norm, lambda x: F.layer_norm(x, x.shape[-1:])),
     "layer_norm over two axes": (
-        lambda x: ops.layer_norm(x, 2, 1e-3), lambda x: F.layer_norm(x, x.shape[-2:], eps=1e-3)
+        lambda x: ops.layer_norm(x, 2, 1e-3),
+        lambda x: F.layer_norm(x, x.shape[-2:], eps=1e-3),
     ),
     "rms_norm": (lambda x: ops.rms_norm(x, 2), lambda x: F.rms_norm(x, x.shape[-2:], eps=1e-5)),
     "gather": (lambda x: ops.gather(x, ops.iota(2)), lambda x: x[torch.arange(2)]),
     "gather again and again": (
-        lambda x: ops.gather(x, ops.iota(3) * 0), lambda x: x[torch.zeros(3, dtype=torch.long)]
+        lambda x: ops.gather(x, ops.iota(3) * 0),
+        lambda x: x[torch.zeros(3, dtype=torch.long)],
     ),
     "scatter_add": (
         lambda x: ops.scatter_add(x, ops.iota(3) * 0 + 1, 4),
@@ -75,7 +78,7 @@ SHAPED = {
     "sum": (lambda x: ops.sum(x, (0, -1)), lambda x: torch.sum(x, (0, -1))),
     "mean": (lambda x: ops.mean(x, 1), lambda x: torch.mean(x, 1)),
     "matmul": (lambda x: x @ ops.permute(x, 0, 2, 1), lambda x: x @ x.transpose(1, 2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.covering

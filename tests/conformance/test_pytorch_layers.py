@@ -82,18 +82,28 @@ def test_an_image_autoencoder(target):
     """Train convolutions, all poolings and their transposes."""
     N = Dim("n")
     model = layers.sequential(
-        layers.conv(f64(N, 2, 9, 9), 4, 3, 2, 1, bias=False, name=""), layers.silu([f64(N, 4, 5, 5)]),
-        layers.max_pool(f64(N, 4, 5, 5), 3, 2, 1), layers.upsample_nearest(f64(N, 4, 3, 3), 2),
-        layers.avg_pool(f64(N, 4, 6, 6), 2, 1, 1, False), layers.adaptive_avg_pool(f64(N, 4, 7, 7), (4, 3)),
+        layers.conv(f64(N, 2, 9, 9), 4, 3, 2, 1, bias=False, name=""),
+        layers.silu([f64(N, 4, 5, 5)]),
+        layers.max_pool(f64(N, 4, 5, 5), 3, 2, 1),
+        layers.upsample_nearest(f64(N, 4, 3, 3), 2),
+        layers.avg_pool(f64(N, 4, 6, 6), 2, 1, 1, False),
+        layers.adaptive_avg_pool(f64(N, 4, 7, 7), (4, 3)),
         layers.conv_transpose(f64(N, 4, 4, 3), 2, 3, 2, 1, 1, groups=2, name=""),
-        layers.adaptive_max_pool(f64(N, 2, 8, 6), 3), layers.global_avg_pool(f64(N, 2, 3, 3)),
-    )  # fmt: skip
+        layers.adaptive_max_pool(f64(N, 2, 8, 6), 3),
+        layers.global_avg_pool(f64(N, 2, 3, 3)),
+    )
     module = nn.Sequential(
-        nn.Conv2d(2, 4, 3, 2, 1, bias=False), nn.SiLU(), nn.MaxPool2d(3, 2, 1), nn.Upsample(scale_factor=2),
-        nn.AvgPool2d(2, 1, 1, count_include_pad=False), nn.AdaptiveAvgPool2d((4, 3)),
-        nn.ConvTranspose2d(4, 2, 3, 2, 1, 1, groups=2), nn.AdaptiveMaxPool2d(3), nn.AdaptiveAvgPool2d(1),
+        nn.Conv2d(2, 4, 3, 2, 1, bias=False),
+        nn.SiLU(),
+        nn.MaxPool2d(3, 2, 1),
+        nn.Upsample(scale_factor=2),
+        nn.AvgPool2d(2, 1, 1, count_include_pad=False),
+        nn.AdaptiveAvgPool2d((4, 3)),
+        nn.ConvTranspose2d(4, 2, 3, 2, 1, 1, groups=2),
+        nn.AdaptiveMaxPool2d(3),
+        nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-    )  # fmt: skip
+    )
     assert_trains_as(model, module, normal((3, 2, 9, 9)), target)
 
 
@@ -156,8 +166,11 @@ def test_stacked_blocks_have_distinct_names():
     stack = layers.sequential(*[layers.transformer_block(A, B, 2, causal=True, name="")] * 2)
     names = [slot.name for slot in factor_parameters(stack)[0]]
     assert names[:4] == [
-        "0.norm1.weight", "0.norm1.bias", "0.self_attn.in_proj.weight", "0.self_attn.in_proj.bias"
-    ]  # fmt: skip
+        "0.norm1.weight",
+        "0.norm1.bias",
+        "0.self_attn.in_proj.weight",
+        "0.self_attn.in_proj.bias",
+    ]
     assert len(set(names)) == len(names) == 24
     assert factor_parameters(stack)[0][8].type.shape == (4, 16)
 
@@ -246,13 +259,18 @@ def test_every_layer_takes_initialisers():
     both = dict(initial=seven, bias_initial=lambda fan_in, fan_out: seven)
     B = f64(6)
     every = [
-        layers.linear(A, B, B, initial=seven), layers.bias(A, B, initial=seven),
-        layers.dense(A, B, B, **both), layers.bilinear(A, B, B, B, **both),
+        layers.linear(A, B, B, initial=seven),
+        layers.bias(A, B, initial=seven),
+        layers.dense(A, B, B, **both),
+        layers.bilinear(A, B, B, B, **both),
         layers.embedding(NdArrayType((3,), Dtype.int64), 9, B, initial=seven),
-        layers.conv(x, 4, 3, **both), layers.conv_transpose(x, 4, 3, **both),
-        layers.layer_norm(A, B, **both), layers.rms_norm(A, B, initial=seven),
-        layers.group_norm(x, 2, **both), layers.attention(A, B, 2, out_initial=seven, **both),
-    ]  # fmt: skip
+        layers.conv(x, 4, 3, **both),
+        layers.conv_transpose(x, 4, 3, **both),
+        layers.layer_norm(A, B, **both),
+        layers.rms_norm(A, B, initial=seven),
+        layers.group_norm(x, 2, **both),
+        layers.attention(A, B, 2, out_initial=seven, **both),
+    ]
     for model in every:
         assert {slot.initial for slot in factor_parameters(model)[0]} == {seven}
     block = layers.transformer_block(A, B, 2, initial=seven)

@@ -107,9 +107,10 @@ OPTIMISERS = {
 """Ours, PyTorch's, and choices of hyperparameters."""
 
 PAIRS = {
-    "betas": ("beta1", "beta2"), "etas": ("eta_minus", "eta_plus"),
+    "betas": ("beta1", "beta2"),
+    "etas": ("eta_minus", "eta_plus"),
     "step_sizes": ("step_size_min", "step_size_max"),
-}  # fmt: skip
+}
 """Hyperparameters of torch.optim that are two of ours."""
 
 NAMES = {"learning_rate": "lr", "epsilon": "eps", "centred": "centered"}
@@ -178,8 +179,11 @@ def test_the_first_steps_of_adam_in_float32_agree_with_torch(make, target):
     assert_follows(
         make(1.0, weight_decay=0.0),
         lambda p: theirs(p.values(), 1.0, weight_decay=0.0),
-        target, Dtype.float32, 2e-6, steps=3,
-    )  # fmt: skip
+        target,
+        Dtype.float32,
+        2e-6,
+        steps=3,
+    )
 
 
 def test_a_rate_may_equal_a_decay():
@@ -194,10 +198,15 @@ def muon_in_float64(monkeypatch):
 
 
 MUON = dict(
-    learning_rate=RATE, momentum=DECAY, weight_decay=SHRINK, nesterov=YES, epsilon=EPSILON | st.just(10.0),
+    learning_rate=RATE,
+    momentum=DECAY,
+    weight_decay=SHRINK,
+    nesterov=YES,
+    epsilon=EPSILON | st.just(10.0),
     ns_coefficients=st.sampled_from([(3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0), (1.875, -1.25, 0.375)]),
-    iterations=st.integers(1, 5), adjust_lr_fn=st.sampled_from(["original", "match_rms_adamw"]),
-)  # fmt: skip
+    iterations=st.integers(1, 5),
+    adjust_lr_fn=st.sampled_from(["original", "match_rms_adamw"]),
+)
 
 
 def torch_muon(matrices, o):
@@ -338,11 +347,10 @@ def torch_rates(make, first, steps):
 
 SCHEDULES = {
     "cosine": (schedules.cosine(0.3, 19), lambda o: lr.CosineAnnealingLR(o, 19)),
-    "cosine with a floor": (
-        schedules.cosine(0.3, 19, least=0.1), lambda o: lr.CosineAnnealingLR(o, 19, 0.1)
-    ),
+    "cosine with a floor": (schedules.cosine(0.3, 19, least=0.1), lambda o: lr.CosineAnnealingLR(o, 19, 0.1)),
     "a milestone twice": (
-        schedules.multi_step_decay(0.3, [7, 0, 7, 2]), lambda o: lr.MultiStepLR(o, [7, 0, 7, 2])
+        schedules.multi_step_decay(0.3, [7, 0, 7, 2]),
+        lambda o: lr.MultiStepLR(o, [7, 0, 7, 2]),
     ),
     "triangles that fade": (
         schedules.cyclic(0.3, 0.1, 5, 2, "exp_range", 0.9),
@@ -358,7 +366,7 @@ SCHEDULES = {
             o, 0.3, total_steps=20, pct_start=0.45, div_factor=5.0, final_div_factor=7.0, cycle_momentum=False
         ),
     ),
-}  # fmt: skip
+}
 """Schedules that `test_continued_schedulers` does not compare: formulas of their own, and odd options."""
 
 

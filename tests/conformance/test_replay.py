@@ -25,9 +25,7 @@ nn, optim = torch.nn, torch.optim
 def convolutional():
     """A net whose first bias has a gradient that is 0 but for rounding, and which Adam moves nevertheless."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3)
-    )  # fmt: skip
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3))
 
 
 def image_batches(count=2):
@@ -62,8 +60,9 @@ def test_every_target_trains_as_pytorch_does(target):
     assert compared == {
         *((what, step) for what in ("loss", "grads") for step in range(1, 6)),
         *((what, step) for what in ("parameters", "buffers") for step in range(6)),
-        ("predict", 0), ("predict", 5),
-    }  # fmt: skip
+        ("predict", 0),
+        ("predict", 5),
+    }
     named = {each.result for each in replay.comparisons if each.function in ("parameters", "buffers")}
     assert named == set(module.state_dict())
 
@@ -139,10 +138,14 @@ def test_other_weights_are_found_out_before_the_first_step(example):
 
 
 LOSSES = {
-    "mse": losses.mse, "l1": partial(losses.l1, reduction="sum"), "huber": partial(losses.huber, delta=0.5),
-    "bce_with_logits": losses.bce_with_logits, "kl_div": losses.kl_div, "nll": losses.nll,
+    "mse": losses.mse,
+    "l1": partial(losses.l1, reduction="sum"),
+    "huber": partial(losses.huber, delta=0.5),
+    "bce_with_logits": losses.bce_with_logits,
+    "kl_div": losses.kl_div,
+    "nll": losses.nll,
     "cross_entropy": partial(losses.cross_entropy, label_smoothing=0.1, weight=[1.0, 2.0, 3.0]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -168,10 +171,16 @@ def test_each_optimiser_of_catgrad_has_a_counterpart(name):
     assert again.name == ours.name and dict(again.settings) == dict(ours.settings)
 
 
-@pytest.mark.parametrize("ours", [
-    optimisers.sgd(cosine(0.1, 10)), optimisers.clipped(optimisers.sgd(0.1), 1.0), optimisers.lion(0.1),
-    optimisers.grouped(lambda p: optimisers.sgd(0.1)),
-], ids=["schedule", "clipped", "lion", "grouped"])  # fmt: skip
+@pytest.mark.parametrize(
+    "ours",
+    [
+        optimisers.sgd(cosine(0.1, 10)),
+        optimisers.clipped(optimisers.sgd(0.1), 1.0),
+        optimisers.lion(0.1),
+        optimisers.grouped(lambda p: optimisers.sgd(0.1)),
+    ],
+    ids=["schedule", "clipped", "lion", "grouped"],
+)
 def test_other_optimisers_must_be_given(ours):
     with pytest.raises(OptionError, match=r"has no counterpart; pass optimizer="):
         theirs.counterpart(ours, nn.Linear(2, 2).parameters())

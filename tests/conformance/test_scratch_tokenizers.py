@@ -49,12 +49,16 @@ OWN = {
     "characters with an emoji and unknown": CharTokenizer.train(SENTENCE + "😀\t0", unknown="?"),
     "characters, lower case": CharTokenizer((*"abcdefghi k", "?"), unknown=11, lowercase=True),
     "between marks": CharTokenizer(
-        tuple("?helo▁"), unknown=0, before=(1,), after=(2, 4), special=frozenset([2]),
+        tuple("?helo▁"),
+        unknown=0,
+        before=(1,),
+        after=(2, 4),
+        special=frozenset([2]),
         pre_tokenizer=PreTokenizer(",;", "▁", prepend=True),
     ),
     "BPE": BPETokenizer.train(SENTENCE, 40),
     "Unigram": UnigramTokenizer(("a", "b", "ab", "abc", "ca"), (-1.0, -2.0, -2.5, -1.0, -0.5)),
-}  # fmt: skip
+}
 
 
 def encoded(tokenizer, text):

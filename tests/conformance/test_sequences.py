@@ -104,12 +104,14 @@ def windowed(**options):
 
 
 EVERY = {
-    **{name: lambda l=layer, o=ours, **more: l(A, B, C, **o, **more)
-       for name, (layer, _, ours, _) in RECURRENT.items()},
+    **{
+        name: lambda l=layer, o=ours, **more: l(A, B, C, **o, **more)
+        for name, (layer, _, ours, _) in RECURRENT.items()
+    },
     "attention": lambda **options: layers.attention(A, B, 2, **options),
     "causal attention in a window": windowed,
     "block": lambda **options: layers.transformer_block(A, B, 2, **options),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -101,7 +101,7 @@ SINGULAR = {
     "column of zeros": with_zeros(matrices_of_rank(4, 4), np.s_[:, :, 2]),
     "regular": matrices_of_rank(6, 6),
     "one singular matrix of a batch": np.stack([np.eye(3), np.ones((3, 3)), np.diag([1.0, 2.0, 0.0])]),
-}  # fmt: skip
+}
 
 
 def cofactors(a):
@@ -170,9 +170,14 @@ def test_the_logarithm_of_the_determinant_of_a_singular_matrix_is_infinite():
 
 
 NORMS = {
-    "ReduceL1": {}, "ReduceL2": {}, "LpNormalization": {}, "LpPool": {"kernel_shape": [2, 2], "p": 2},
-    "GlobalLpPool": {"p": 3}, "MeanVarianceNormalization": {}, "LRN": {"size": 3},
-}  # fmt: skip
+    "ReduceL1": {},
+    "ReduceL2": {},
+    "LpNormalization": {},
+    "LpPool": {"kernel_shape": [2, 2], "p": 2},
+    "GlobalLpPool": {"p": 3},
+    "MeanVarianceNormalization": {},
+    "LRN": {"size": 3},
+}
 
 
 @pytest.mark.parametrize("number", [0.0, 0.1])

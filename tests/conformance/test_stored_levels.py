@@ -42,11 +42,14 @@ def updated(optimiser, array, steps=1):
 @pytest.mark.parametrize(
     "optimiser",
     [
-        sgd(0.03), sgd(0.02, momentum=0.9, nesterov=True), optimisers.adamw(0.01, weight_decay=0.1),
-        optimisers.ema(sgd(0.05), 0.5), optimisers.clipped(sgd(1.0), 3.0),
+        sgd(0.03),
+        sgd(0.02, momentum=0.9, nesterov=True),
+        optimisers.adamw(0.01, weight_decay=0.1),
+        optimisers.ema(sgd(0.05), 0.5),
+        optimisers.clipped(sgd(1.0), 3.0),
     ],
     ids=lambda optimiser: optimiser.name,
-)  # fmt: skip
+)
 def test_an_update_is_that_of_numbers_rounded_to_a_neighbouring_level(optimiser):
     wanted = updated(optimiser, LEVELS * SCALES) / SCALES
     found = updated(rounding(optimiser, {"w": SCALES}), LEVELS)

@@ -142,7 +142,8 @@ KINDS = {
     "score": (lambda: mlp(score_matching, 3, 3), [(3,), (3,)]),
     "constants": (lambda: mlp(constant_slopes, 2), [(2,)]),
     "convolutions": (
-        lambda: critic(nn.Conv2d(1, 3, 3, 2, 1), nn.SiLU(), nn.Conv2d(3, 2, 3), nn.Flatten()), [IMAGE],
+        lambda: critic(nn.Conv2d(1, 3, 3, 2, 1), nn.SiLU(), nn.Conv2d(3, 2, 3), nn.Flatten()),
+        [IMAGE],
     ),
     "instance norm": (
         lambda: critic(nn.Conv2d(1, 3, 3), nn.InstanceNorm2d(3, affine=True), nn.SiLU(), nn.Flatten()),
@@ -156,12 +157,18 @@ KINDS = {
         [IMAGE],
     ),
     "softmax": (lambda: critic(nn.Linear(5, 4), nn.Softmax(-1), nn.Linear(4, 3), nn.LogSoftmax(1)), [(5,)]),
-}  # fmt: skip
+}
 
 QUICK = (
-    "gradient penalty", "hamiltonian", "maml", "hessian-vector", "jacobian-vector", "vector-jacobian",
-    "constants", "convolutions",
-)  # fmt: skip
+    "gradient penalty",
+    "hamiltonian",
+    "maml",
+    "hessian-vector",
+    "jacobian-vector",
+    "vector-jacobian",
+    "constants",
+    "convolutions",
+)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own jvp calls it

@@ -158,12 +158,18 @@ def test_numpy_and_c_draw_the_same():
 LACKING = "must be supported by the front end"
 
 
-@pytest.mark.parametrize(("function", "pattern"), [
-    (lambda x: torch.poisson(x + 1), LACKING),
-    (lambda x: torch.distributions.Gamma(x + 1, 1.0).rsample(), LACKING),
-    (lambda x: torch.distributions.Beta(x + 1, x + 1).rsample(), "_Dirichlet is a torch.autograd.Function"),
-    (lambda x: torch.binomial(x + 5, x + 0.5), LACKING),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "pattern"),
+    [
+        (lambda x: torch.poisson(x + 1), LACKING),
+        (lambda x: torch.distributions.Gamma(x + 1, 1.0).rsample(), LACKING),
+        (
+            lambda x: torch.distributions.Beta(x + 1, x + 1).rsample(),
+            "_Dirichlet is a torch.autograd.Function",
+        ),
+        (lambda x: torch.binomial(x + 5, x + 0.5), LACKING),
+    ],
+)
 def test_draws_by_rejection_are_refused(function, pattern):
     with pytest.raises(UnsupportedOp, match=pattern):
         from_torch(Function(function), torch.zeros(3))

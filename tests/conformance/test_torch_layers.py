@@ -95,11 +95,14 @@ def test_windows_must_fit_into_symbolic_lengths(name, target):
         learner.predict(x.numpy()[..., 1:])
 
 
-@pytest.mark.parametrize(("layer", "pattern"), [
-    (nn.Conv1d(2, 3, 3, stride=2), "must be a polynomial in its size.*the stride is 2 along length"),
-    (nn.MaxPool1d(2), "must be a polynomial in its size.*the stride is 2 along length"),
-    (nn.AdaptiveAvgPool1d(2), "one bin along each axis"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("layer", "pattern"),
+    [
+        (nn.Conv1d(2, 3, 3, stride=2), "must be a polynomial in its size.*the stride is 2 along length"),
+        (nn.MaxPool1d(2), "must be a polynomial in its size.*the stride is 2 along length"),
+        (nn.AdaptiveAvgPool1d(2), "one bin along each axis"),
+    ],
+)
 def test_lengths_of_other_kinds_are_refused(layer, pattern):
     with pytest.raises(UnsupportedOp, match=pattern):
         from_torch(layer, torch.randn(2, 2, 9), dynamic={"input": ("batch", None, "length")})

@@ -113,7 +113,7 @@ REFUSED = {
     "check": (compared, f"{OWN}ValueError: it needs 3 channels", "pass inputs that it takes"),
     "arguments": (lambda m, x: m.a(x, x), f"{OWN}TypeError: Linear.forward\\(\\) takes 2", "mend that line"),
     "singular": (lambda m, x: torch.linalg.svd(m.a(x))[0], "operation must be supported", "other operations"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -87,7 +87,7 @@ MODULES = {
     "packed GRU": (lambda: Tagger(nn.GRU, True, num_layers=2), of_time),
     "packed RNN": (lambda: Tagger(nn.RNN, True, bidirectional=True), losses.cross_entropy),
     "transformer": (Masked, of_rows),
-}  # fmt: skip
+}
 """For each name, the constructor of a module, and a loss."""
 
 ON_ALL = ("LSTM", "packed LSTM")
@@ -198,7 +198,7 @@ REFUSED = [
     (Steps, AXES, "the axis time must be free"),
     (lambda: Projected(2), AXES, "leave out proj_size"),
     (lambda: Projected(4), AXES, "PyTorch raises RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("make", "dynamic", "pattern"), REFUSED)

@@ -157,15 +157,17 @@ WRONG = [
     (dict(targets=numbers(4, 3), dynamic={"targets_1": ("batch",)}), OptionError, "targets, targets_0"),
     (
         dict(targets=numbers(5, 3), dynamic={"x": ("batch",), "targets": ("batch",)}),
-        OptionError, "one size in the examples, but batch is 4, and 5 in a target",
+        OptionError,
+        "one size in the examples, but batch is 4, and 5 in a target",
     ),
     (dict(dynamic={"x": ("batch",), "targets": ("batch",)}), OptionError, "and no examples; pass targets="),
     (dict(loss=lambda y, t, w: (y * t * w).sum()), UnsupportedOp, "pass examples of its targets"),
     (
         dict(module=Layer(lambda h: h.squeeze(0)), dynamic=("batch",)),
-        UnsupportedOp, "squeezed must have a fixed size",
+        UnsupportedOp,
+        "squeezed must have a fixed size",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("arguments", "error", "pattern"), WRONG, ids=count())

@@ -36,13 +36,17 @@ class DropPath(nn.Module):
         return x + y
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: F.dropout(x, 0.25, training=True),
-    nn.Dropout(0.25),
-    nn.Dropout2d(0.25),
-    DropPath(nn.Identity(), 0.25),
-    lambda x: torch.bernoulli(torch.full_like(x, 0.75)) * x / 0.75,
-], ids=["function", "module", "channels", "depth", "bernoulli"])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.dropout(x, 0.25, training=True),
+        nn.Dropout(0.25),
+        nn.Dropout2d(0.25),
+        DropPath(nn.Identity(), 0.25),
+        lambda x: torch.bernoulli(torch.full_like(x, 0.75)) * x / 0.75,
+    ],
+    ids=["function", "module", "channels", "depth", "bernoulli"],
+)
 def test_dropout_keeps_the_mean_and_differs_between_steps(call):
     module = nn.Sequential(nn.Linear(1, 1), call if isinstance(call, nn.Module) else Function(call))
     with torch.no_grad():
@@ -131,10 +135,14 @@ def test_all_refusals_are_listed_at_once():
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x[x.argmax(0) - x.shape[0]].sum(1),
-    lambda x: x[x.argmax(0) - x.shape[0], x.argmax(0) - x.shape[1]],
-], ids=["one axis", "two axes"])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[x.argmax(0) - x.shape[0]].sum(1),
+        lambda x: x[x.argmax(0) - x.shape[0], x.argmax(0) - x.shape[1]],
+    ],
+    ids=["one axis", "two axes"],
+)
 def test_indices_count_from_the_end_of_symbolic_axes(function):
     module = Function(function)
     imported = from_torch(module, torch.randn(4, 3), dynamic=("batch", "width"))

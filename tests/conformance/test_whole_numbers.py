@@ -28,8 +28,11 @@ PAIRS = {ops.maximum: np.maximum, ops.minimum: np.minimum}
 REDUCTIONS = {
     ops.sum: lambda x, axis: np.sum(x, axis, x.dtype),
     ops.cumsum: lambda x, axis: np.cumsum(x, axis, x.dtype),
-    ops.max: np.max, ops.min: np.min, ops.argmax: np.argmax, ops.argmin: np.argmin,
-}  # fmt: skip
+    ops.max: np.max,
+    ops.min: np.min,
+    ops.argmax: np.argmax,
+    ops.argmin: np.argmin,
+}
 
 
 def whole(dtype):

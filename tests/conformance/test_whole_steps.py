@@ -47,9 +47,10 @@ def mlp(dtype: Dtype) -> Twins:
         return NdArrayType(shape, dtype)
 
     model = layers.sequential(
-        layers.dense(f(N), f(4), f(6), layers.tanh, name=""), layers.layer_norm(f(N), f(6), name=""),
+        layers.dense(f(N), f(4), f(6), layers.tanh, name=""),
+        layers.layer_norm(f(N), f(6), name=""),
         layers.dense(f(N), f(6), f(3), layers.silu, name=""),
-    )  # fmt: skip
+    )
     module = nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 3))
     module.forward = lambda x: nn.functional.silu(module[2](module[1](torch.tanh(module[0](x)))))
 
@@ -65,15 +66,24 @@ def cnn(dtype: Dtype) -> Twins:
 
     model = layers.sequential(
         layers.conv(f(N, 2, 6, 6), 4, 3, 1, 1, bias=False, name=""),
-        layers.batch_norm(f(N, 4, 6, 6), name=""), layers.relu([f(N, 4, 6, 6)]),
-        layers.max_pool(f(N, 4, 6, 6), 2), layers.flatten(f(N, 4, 3, 3)),
-        layers.dropout(f(N, 36), 0.0), layers.linear(f(N), f(36), f(5), name=""),
+        layers.batch_norm(f(N, 4, 6, 6), name=""),
+        layers.relu([f(N, 4, 6, 6)]),
+        layers.max_pool(f(N, 4, 6, 6), 2),
+        layers.flatten(f(N, 4, 3, 3)),
+        layers.dropout(f(N, 36), 0.0),
+        layers.linear(f(N), f(36), f(5), name=""),
         layers.batch_norm(f(N, 5), 0.3, 1e-3, name=""),
-    )  # fmt: skip
+    )
     module = nn.Sequential(
-        nn.Conv2d(2, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Dropout(0), nn.Linear(36, 5, bias=False), nn.BatchNorm1d(5, 1e-3, 0.3),
-    )  # fmt: skip
+        nn.Conv2d(2, 4, 3, 1, 1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0),
+        nn.Linear(36, 5, bias=False),
+        nn.BatchNorm1d(5, 1e-3, 0.3),
+    )
 
     def batch(rng, n):
         return rng.normal(size=(n, 2, 6, 6)).astype(dtype.numpy), rng.integers(0, 5, n)
@@ -154,13 +164,14 @@ OPTIMISERS = {
     ),
     "adamw": (adamw(0.02, 0.8, 0.95, 1e-3), lambda p: optim.AdamW(p, 0.02, (0.8, 0.95), 1e-3)),
     "amsgrad": (
-        adam(0.02, epsilon=1e-3, amsgrad=True), lambda p: optim.Adam(p, 0.02, eps=1e-3, amsgrad=True)
+        adam(0.02, epsilon=1e-3, amsgrad=True),
+        lambda p: optim.Adam(p, 0.02, eps=1e-3, amsgrad=True),
     ),
     "rmsprop": (
         rmsprop(0.003, epsilon=1e-3, momentum=0.5, centred=True),
         lambda p: optim.RMSprop(p, 0.003, eps=1e-3, momentum=0.5, centered=True),
     ),
-}  # fmt: skip
+}
 
 
 PAIRS = [

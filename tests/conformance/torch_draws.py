@@ -61,7 +61,8 @@ DISCRETE = {
     "randint_like": (lambda x: torch.randint_like(x, 2, 5) - 2, [1 / 3] * 3),
     "randint_like to": (lambda x: torch.randint_like(x, 3), [1 / 3] * 3),
     "geometric_": (
-        lambda x: torch.empty_like(x).geometric_(0.5).clamp(max=4) - 1, [0.5, 0.25, 0.125, 0.125],
+        lambda x: torch.empty_like(x).geometric_(0.5).clamp(max=4) - 1,
+        [0.5, 0.25, 0.125, 0.125],
     ),
     "multinomial": (lambda x: torch.multinomial(rows(x), 1)[:, 0], P),
     "the second of multinomial": (lambda x: torch.multinomial(rows(x), 2, replacement=True)[:, 1], P),
@@ -69,7 +70,7 @@ DISCRETE = {
     "Categorical": (lambda x: distributions.Categorical(rows(x)).sample(), P),
     "OneHotCategorical": (lambda x: distributions.OneHotCategorical(rows(x)).sample().argmax(1), P),
     "gumbel_softmax": (lambda x: F.gumbel_softmax(rows(x).log(), hard=True).argmax(1), P),
-}  # fmt: skip
+}
 """Functions of an array of zeros to whole numbers, and the probabilities of 0, 1, …"""
 
 REPARAMETERISED = {

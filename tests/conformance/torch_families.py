@@ -89,8 +89,11 @@ def hugging_face(model, config, result, *inputs, part=None, use_cache=None, **se
 
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 SIZES = {
-    "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": HEADS, "intermediate_size": HIDDEN,
-}  # fmt: skip
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 2,
+    "num_attention_heads": HEADS,
+    "intermediate_size": HIDDEN,
+}
 TEXT = {"vocab_size": WORDS, "max_position_embeddings": 16, **SIZES, **SPECIAL}
 SIGHT = {**SIZES, "image_size": 16, "patch_size": 8}
 GROUPED = {"num_attention_heads": 2 * HEADS, "num_key_value_heads": HEADS, "head_dim": 8}
@@ -121,17 +124,22 @@ IMAGES = {
     "U-Net": (UNet, images(16)),
     "ConvNeXt": (image_model("convnext_atto", depths=(1, 1, 2, 1), dims=(8, 16, 24, 32)), images(32)),
     "ViT": (
-        image_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, embed_dim=24), images(32),
+        image_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, embed_dim=24),
+        images(32),
     ),
     "Swin": (
         image_model(
-            "swin_tiny_patch4_window7_224", img_size=32, window_size=4, depths=(2, 2), embed_dim=12,
+            "swin_tiny_patch4_window7_224",
+            img_size=32,
+            window_size=4,
+            depths=(2, 2),
+            embed_dim=12,
             num_heads=(2, 4),
         ),
         images(32),
     ),
     "MLP-Mixer": (image_model("gmixer_12_224", img_size=64), images(64)),
-}  # fmt: skip
+}
 
 SEQUENCES = {
     "LSTM": (lambda: Rows(nn.LSTM(4, 6, 2, batch_first=True)), rows((2, 5, 4))),
@@ -140,12 +148,14 @@ SEQUENCES = {
     "TransformerEncoderLayer": (encoder_layer, rows((2, 5, 8))),
     "TransformerDecoderLayer": (lambda: decoder_layer(norm_first=True), rows((2, 5, 8), (2, 4, 8))),
     "TransformerEncoder": (
-        lambda: nn.TransformerEncoder(encoder_layer(activation="gelu"), 2, nn.LayerNorm(8)), rows((2, 5, 8)),
+        lambda: nn.TransformerEncoder(encoder_layer(activation="gelu"), 2, nn.LayerNorm(8)),
+        rows((2, 5, 8)),
     ),
     "TransformerDecoder": (
-        lambda: nn.TransformerDecoder(decoder_layer(), 2), rows((2, 5, 8), (2, 4, 8)),
+        lambda: nn.TransformerDecoder(decoder_layer(), 2),
+        rows((2, 5, 8), (2, 4, 8)),
     ),
-}  # fmt: skip
+}
 
 TRANSFORMERS = {
     "GPT-2": (language("GPT2LMHeadModel", "GPT2Config", n_inner=HIDDEN), words()),

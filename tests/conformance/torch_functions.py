@@ -178,5 +178,10 @@ CREATION = {
 
 FUNCTIONS = {
     **{name: (getattr(torch, name), x) for name, x in UNARY.items()},
-    **BINARY, **TRUTHS, **REDUCTIONS, **PRODUCTS, **SHAPES, **CREATION,
-}  # fmt: skip
+    **BINARY,
+    **TRUTHS,
+    **REDUCTIONS,
+    **PRODUCTS,
+    **SHAPES,
+    **CREATION,
+}

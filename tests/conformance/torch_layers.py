@@ -132,13 +132,18 @@ LAYERS = {
     "average": (averaged(nn.BatchNorm1d, lambda: nn.Linear(3, 4), lambda: nn.Linear(4, 2)), real(3)),
     "average of images": (averaged(nn.BatchNorm2d, lambda: nn.Conv2d(2, 4, 2)), real(2, 4, 3)),
     **{f"bag, {mode}": (lambda mode=mode: Bag(mode=mode), bags) for mode in ("sum", "mean", "max")},
-    **{f"bag with padding, {mode}": (lambda mode=mode: Bag(mode=mode, padding_idx=-5), bags)
-       for mode in ("sum", "mean", "max")},
+    **{
+        f"bag with padding, {mode}": (lambda mode=mode: Bag(mode=mode, padding_idx=-5), bags)
+        for mode in ("sum", "mean", "max")
+    },
     "bag with weights": (lambda: Bag(mode="sum", padding_idx=1), weighted_bags),
-    **{f"transposed {k}": (
-        lambda k=k, options=options: getattr(nn, f"ConvTranspose{k}d")(2, 4, 3, **options),
-        real(2, *SIZES[:k]),
-    ) for k, options in TRANSPOSED},
+    **{
+        f"transposed {k}": (
+            lambda k=k, options=options: getattr(nn, f"ConvTranspose{k}d")(2, 4, 3, **options),
+            real(2, *SIZES[:k]),
+        )
+        for k, options in TRANSPOSED
+    },
     "frozen": (frozen, real(2, 4, 3)),
     "exponential": (
         lambda: nn.Sequential(nn.Linear(9, 9), Function(lambda x: torch.matrix_exp(3 * x.view(-1, 3, 3)))),
@@ -146,12 +151,13 @@ LAYERS = {
     ),
     "packed, sorted": (lambda: Packed(nn.LSTM, 4, 3, is_sorted=True, batch_first=True), sequences),
     "packed, two directions": (
-        lambda: Packed(nn.LSTM, 4, 3, 2, batch_first=True, bidirectional=True, total=TIME), unsorted,
+        lambda: Packed(nn.LSTM, 4, 3, 2, batch_first=True, bidirectional=True, total=TIME),
+        unsorted,
     ),
     "packed, with a state": (lambda: Packed(nn.GRU, 4, 3, batch_first=True, padding=2.0), with_state),
     "packed, relu": (lambda: Packed(nn.RNN, 4, 3, 2, batch_first=True, nonlinearity="relu"), unsorted),
     "packed twice": (Stacked, unsorted),
-}  # fmt: skip
+}
 """For each name, the constructor of a module and a function from a batch to its inputs."""
 
 LENGTHS = {
@@ -167,15 +173,21 @@ LENGTHS = {
     "max pooling of images": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d((2, 3), (1, 2))), 2),
     "mean pooling": (lambda: nn.Sequential(nn.Conv1d(3, 4, 1), nn.AvgPool1d(3, 1, 1)), 1),
     "mean without padding": (
-        lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AvgPool2d(3, 1, 1, count_include_pad=False)), 2,
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AvgPool2d(3, 1, 1, count_include_pad=False)),
+        2,
     ),
     "whole mean": (lambda: nn.Sequential(nn.Conv1d(3, 4, 2), nn.AdaptiveAvgPool1d(1)), 1),
     "whole maximum": (lambda: nn.Sequential(nn.Conv2d(3, 4, 2), nn.AdaptiveMaxPool2d(1)), 2),
     "residual": (
-        lambda: nn.Sequential(nn.Conv1d(3, 4, 3, padding=1), nn.BatchNorm1d(4), nn.ReLU(),
-                              nn.Conv1d(4, 4, 3, padding=4, dilation=4)), 1,
+        lambda: nn.Sequential(
+            nn.Conv1d(3, 4, 3, padding=1),
+            nn.BatchNorm1d(4),
+            nn.ReLU(),
+            nn.Conv1d(4, 4, 3, padding=4, dilation=4),
+        ),
+        1,
     ),
-}  # fmt: skip
+}
 """For each name, a layer of which the first spatial axis is symbolic, and the number of such axes."""
 
 

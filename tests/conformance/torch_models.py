@@ -90,10 +90,16 @@ def used(norm):
 
 def cnn():
     return nn.Sequential(
-        nn.Conv2d(2, 4, 3, padding=1), used(nn.BatchNorm2d(4)), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Conv2d(2, 4, 3, padding=1),
+        used(nn.BatchNorm2d(4)),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 6, 3, stride=2, groups=2),
+        nn.GELU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
         nn.Linear(6, 3),
-    )  # fmt: skip
+    )
 
 
 class Experts(nn.Module):
@@ -133,9 +139,13 @@ class UNet(nn.Module):
     @staticmethod
     def pair(inputs, outputs):
         return nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
-        )  # fmt: skip
+            nn.Conv2d(inputs, outputs, 3, padding=1),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+        )
 
     def forward(self, x):
         passed = []

@@ -55,7 +55,9 @@ LAYERS = {
     "lstm": (lambda: nn.LSTM(4, 3, batch_first=True), real(*TIMES)),
     "lstm deep": (lambda: nn.LSTM(4, 3, 2, bidirectional=True, bias=False), real(*TIMES)),
     "lstm with state": (
-        lambda: Function(nn.LSTM(4, 3)), real(*TIMES), (real(1, 5, 3), real(1, 5, 3, seed=1)),
+        lambda: Function(nn.LSTM(4, 3)),
+        real(*TIMES),
+        (real(1, 5, 3), real(1, 5, 3, seed=1)),
     ),
     "lstm without batch": (lambda: nn.LSTM(4, 3), real(5, 4)),
     "gru": (lambda: nn.GRU(4, 3, batch_first=True), real(*TIMES)),
@@ -65,14 +67,17 @@ LAYERS = {
     "lstm cell": (lambda: nn.LSTMCell(4, 3), real(*ROWS)),
     "gru cell": (lambda: nn.GRUCell(4, 3), real(*ROWS)),
     "multihead attention": (
-        lambda: nn.MultiheadAttention(4, 2, batch_first=True), *[real(*TIMES, seed=k) for k in range(3)],
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        *[real(*TIMES, seed=k) for k in range(3)],
     ),
     "transformer encoder": (
         lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2, enable_nested_tensor=False),
         real(*TIMES),
     ),
     "transformer decoder": (
-        lambda: nn.TransformerDecoderLayer(4, 2, 8, batch_first=True), real(*TIMES), real(2, 3, 4),
+        lambda: nn.TransformerDecoderLayer(4, 2, 8, batch_first=True),
+        real(*TIMES),
+        real(2, 3, 4),
     ),
     "experts": (Experts, real(*ROWS)),
     "pixel shuffle": (lambda: nn.PixelShuffle(2), real(*IMAGE)),
@@ -83,7 +88,7 @@ LAYERS = {
     "reflection pad": (lambda: nn.ReflectionPad2d(2), real(*IMAGE)),
     "replication pad": (lambda: nn.ReplicationPad1d(2), real(*LINE)),
     "unflatten": (lambda: nn.Unflatten(1, (2, 2)), real(*ROWS)),
-}  # fmt: skip
+}
 
 ACTIVATIONS = [
     nn.ReLU(), nn.ReLU6(), nn.Sigmoid(), nn.Tanh(), nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.LeakyReLU(0.2),

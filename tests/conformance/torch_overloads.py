@@ -26,27 +26,35 @@ EXPONENTIAL = {
     **{name: [(X,), (EDGES,)] for name in ("asinh", "atan", "cosh", "sinh", "exp2", "deg2rad", "rad2deg")},
     **{name: [(U,), (EDGES,)] for name in ("acos", "asin", "atanh")},
     "acosh": [(1 + P,), (EDGES[[0, 1, 5, 7]],)],
-    "sinc": [(X,), (X.round(),)], "square": [(X,), (W,)], "frac": [(X,), (TIES - 0.5,)],
+    "sinc": [(X,), (X.round(),)],
+    "square": [(X,), (W,)],
+    "frac": [(X,), (TIES - 0.5,)],
     "atan2": [(X, Y), (EDGES[1:3], EDGES[[2, 2]]), (W, X)],
     "hypot": [(X, Y), (X * 1e200, Y * 1e200)],
-    "logaddexp": [(X, Y), (EDGES[3:], OTHERS[3:])], "logaddexp2": [(X, real(4))],
+    "logaddexp": [(X, Y), (EDGES[3:], OTHERS[3:])],
+    "logaddexp2": [(X, real(4))],
     "logit": [(P / 10,), (P, 0.2), (EDGES[[3, 5]],)],
-    "xlogy.Tensor": [(X, P), (X.round(), P)], "xlogy.Scalar_Self": [(2, P)], "xlogy.Scalar_Other": [(X, 3)],
+    "xlogy.Tensor": [(X, P), (X.round(), P)],
+    "xlogy.Scalar_Self": [(2, P)],
+    "xlogy.Scalar_Other": [(X, 3)],
     "special_xlog1py": [(X, P), (X.round(), P)],
-    "special_xlog1py.self_scalar": [(2, P)], "special_xlog1py.other_scalar": [(X, 3)],
+    "special_xlog1py.self_scalar": [(2, P)],
+    "special_xlog1py.other_scalar": [(X, 3)],
     "special_entr": [(P,)],
-}  # fmt: skip
+}
 
 SPECIAL = {
     **{name: [(3 * X,), (EDGES[3:],)] for name in ("erfc", "special_erfcx", "special_log_ndtr")},
     **{name: [(9 * X,), (EDGES[3:],)] for name in ("i0", "special_i0e", "special_i1", "special_i1e")},
     "special_ndtr": [(3 * X,)],
     **{name: [(9 * X,)] for name in ("special_modified_bessel_i0", "special_modified_bessel_i1")},
-    "erfinv": [(U,), (EDGES[3:],)], "special_ndtri": [(P / 10,), (EDGES[3:],)],
-    "digamma": [(3 * X,), (P,), (EDGES[:-1],)], "lgamma": [(3 * X,), (P,), (EDGES,)],
+    "erfinv": [(U,), (EDGES[3:],)],
+    "special_ndtri": [(P / 10,), (EDGES[3:],)],
+    "digamma": [(3 * X,), (P,), (EDGES[:-1],)],
+    "lgamma": [(3 * X,), (P,), (EDGES,)],
     "polygamma": [(0, P), (1, X), (2, P), (4, P)],
     "mvlgamma": [(P + 2, 3)],
-}  # fmt: skip
+}
 
 QUANTISED = {
     "fake_quantize_per_tensor_affine": [(X, 0.25, 1, -2, 5), (3 * X, 0.5, 0, -128, 127)],
@@ -56,7 +64,7 @@ QUANTISED = {
     "fake_quantize_per_channel_affine": [
         (X, torch.tensor([0.125, 0.5, 0.25]), torch.tensor([0, 1, -1], dtype=torch.int32), 0, -4, 5),
     ],
-}  # fmt: skip
+}
 
 ARITHMETIC = {
     "floor_divide": [(X, Y), (WHOLE, 2)], "floor_divide.Scalar": [(X, 0.3)],
@@ -84,24 +92,28 @@ ARITHMETIC = {
 SORTING = {
     "sort": [(X,), (TIES, 0, True), (W, 1), (truths(3, 4),)],
     "sort.stable": [{"args": (TIES,), "stable": True, "dim": 1}],
-    "argsort": [(X, 0)], "argsort.stable": [{"args": (TIES,), "stable": True, "dim": 1, "descending": True}],
+    "argsort": [(X, 0)],
+    "argsort.stable": [{"args": (TIES,), "stable": True, "dim": 1, "descending": True}],
     "kthvalue": [(X, 2), (X, 1, 0, True), (W + 4 * I, 2)],
-    "median": [(X,), (TIES,), (W,)], "median.dim": [(X, 1), (CUBE, 1, True), (torch.where(X > 1, nan, X), 0)],
-    "nanmedian": [(torch.where(X > 1, nan, X),)], "nanmedian.dim": [(torch.where(X > 1, nan, X), 1)],
+    "median": [(X,), (TIES,), (W,)],
+    "median.dim": [(X, 1), (CUBE, 1, True), (torch.where(X > 1, nan, X), 0)],
+    "nanmedian": [(torch.where(X > 1, nan, X),)],
+    "nanmedian.dim": [(torch.where(X > 1, nan, X), 1)],
     "searchsorted.Tensor": [(X.sort().values, Y), {"args": (TIES[2], EDGES), "right": True}],
     "searchsorted.Scalar": [(TIES[2], 2.0)],
     "bucketize.Tensor": [(X, TIES[2] - 2), {"args": (TIES, TIES[2]), "right": True, "out_int32": True}],
     "bucketize.Scalar": [(2.0, TIES[2])],
     "histc": [(X, 4, -1, 1), (X, 3), (TIES, 4, 0, 4)],
-}  # fmt: skip
+}
 
 CUMULATIVE = {
     "prod": [(ZEROS,), (X,), (W,), (truths(2, 2),)],
     "prod.dim_int": [(ZEROS, 0), (CUBE, 1, True), (CUBE, -1), (W, 0)],
     "cumprod": [(ZEROS, 0), (CUBE, 1), (W, 1)],
-    "cummax": [(TIES, 1), (CUBE, 0), (EDGES, 0), (W, 0)], "cummin": [(TIES, 1), (CUBE, 2), (EDGES, 0)],
+    "cummax": [(TIES, 1), (CUBE, 0), (EDGES, 0), (W, 0)],
+    "cummin": [(TIES, 1), (CUBE, 2), (EDGES, 0)],
     "logcumsumexp": [(X, 1), (1e3 * CUBE, 0)],
-}  # fmt: skip
+}
 
 SCATTERING = {
     "masked_fill.Scalar": [(X, truths(4), 2.0)], "masked_fill.Tensor": [(X, truths(3, 4), torch.tensor(3.0))],
@@ -255,22 +267,28 @@ SQUARE, SIDES = real(2, 4, 4, seed=3), real(2, 4, 3)
 POSITIVE = SQUARE @ SQUARE.mT + torch.eye(4, dtype=torch.float64)
 
 LINALG = {
-    "linalg_cholesky_ex": [(POSITIVE,), {"args": (POSITIVE[0],), "upper": True}], "cholesky": [(POSITIVE,)],
+    "linalg_cholesky_ex": [(POSITIVE,), {"args": (POSITIVE[0],), "upper": True}],
+    "cholesky": [(POSITIVE,)],
     "linalg_solve_triangular": [
         {"args": (SQUARE, SIDES if left else SIDES.mT), "upper": upper, "left": left, "unitriangular": unit}
-        for upper in (False, True) for left in (False, True) for unit in (False, True)
+        for upper in (False, True)
+        for left in (False, True)
+        for unit in (False, True)
     ],
     "linalg_matrix_exp": [(SQUARE,), (SQUARE[0] / 10,), (9 * (SQUARE - SQUARE.mT),), (0 * SQUARE,)],
     "triangular_solve": [(SIDES, SQUARE), (SIDES, SQUARE, False, True)],
     "cholesky_solve": [(SIDES, POSITIVE.tril()), (SIDES[0], POSITIVE[0].triu(), True)],
     "cholesky_inverse": [(POSITIVE.tril(),)],
-    "_linalg_solve_ex": [(SQUARE, SIDES), (SQUARE[0], SIDES[0, :, 0]),
-                         {"args": (SQUARE, SIDES.mT), "left": False},
-                         (torch.eye(3, dtype=torch.float64).flip(0), real(3, 1))],
+    "_linalg_solve_ex": [
+        (SQUARE, SIDES),
+        (SQUARE[0], SIDES[0, :, 0]),
+        {"args": (SQUARE, SIDES.mT), "left": False},
+        (torch.eye(3, dtype=torch.float64).flip(0), real(3, 1)),
+    ],
     "linalg_inv_ex": [(SQUARE,), (SQUARE[0, :1, :1],)],
     "_linalg_det": [(SQUARE,), (torch.eye(3, dtype=torch.float64).flip(0),)],
     "_linalg_slogdet": [(SQUARE,), (-SQUARE[1],)],
-}  # fmt: skip
+}
 
 MASKS = {
     "nonzero_static": [{"args": (ZEROS,), "size": 4}, {"args": (X > 0,), "size": 14, "fill_value": 7}],
@@ -298,13 +316,17 @@ LABELS = torch.tensor([[1, 2, 2], [3, 4, 0], [1, 1, 1]])
 CONCATENATED = torch.tensor([1, 2, 2, 3, 4, 1])
 
 ALIGNMENT = {
-    "_ctc_loss": [(SPEECH, LABELS, [7, 5, 7], [3, 2, 1]), (SPEECH, CONCATENATED, [7, 6, 7], [3, 2, 1]),
-                  (SPEECH, LABELS + 1 - LABELS, [4, 7, 7], [3, 3, 0])],
+    "_ctc_loss": [
+        (SPEECH, LABELS, [7, 5, 7], [3, 2, 1]),
+        (SPEECH, CONCATENATED, [7, 6, 7], [3, 2, 1]),
+        (SPEECH, LABELS + 1 - LABELS, [4, 7, 7], [3, 3, 0]),
+    ],
     "_ctc_loss.Tensor": [(SPEECH, LABELS.clamp(max=3), torch.tensor([7, 5, 7]), torch.tensor([3, 2, 1]), 4)],
-    "ctc_loss.Tensor": [(SPEECH, LABELS, torch.tensor([7, 5, 7]), torch.tensor([3, 2, 1]), 0, k)
-                        for k in (0, 1, 2)]
+    "ctc_loss.Tensor": [
+        (SPEECH, LABELS, torch.tensor([7, 5, 7]), torch.tensor([3, 2, 1]), 0, k) for k in (0, 1, 2)
+    ]
     + [(SPEECH, LABELS + 1 - LABELS, torch.tensor([4, 7, 7]), torch.tensor([3, 3, 0]), 0, 0, True)],
-}  # fmt: skip
+}
 
 ONE, FIRST = torch.tensor(1.5, dtype=torch.float64), torch.tensor(0)
 
@@ -357,10 +379,14 @@ VALUE_ONLY = {
         ("fake_quantize_per_tensor_affine.tensor_qparams", "fake_quantize_per_channel_affine"),
         "PyTorch refuses a scale that requires a gradient",
     ),
-    "special_modified_bessel_i0": NO_DERIVATIVE, "special_modified_bessel_i1": NO_DERIVATIVE,
-    "_embedding_bag_forward_only": NO_DERIVATIVE, "heaviside": NO_DERIVATIVE,
-    "scatter.reduce": NO_DERIVATIVE, "scatter.value_reduce": NO_DERIVATIVE,
-    "native_channel_shuffle": NO_DERIVATIVE, "floor_divide": NO_DERIVATIVE,
+    "special_modified_bessel_i0": NO_DERIVATIVE,
+    "special_modified_bessel_i1": NO_DERIVATIVE,
+    "_embedding_bag_forward_only": NO_DERIVATIVE,
+    "heaviside": NO_DERIVATIVE,
+    "scatter.reduce": NO_DERIVATIVE,
+    "scatter.value_reduce": NO_DERIVATIVE,
+    "native_channel_shuffle": NO_DERIVATIVE,
+    "floor_divide": NO_DERIVATIVE,
     "floor_divide.Scalar": NO_DERIVATIVE,
     "binary_cross_entropy 2": "at 0 and 1 PyTorch divides by 1e-12",
     **dict.fromkeys(("cholesky_solve", "cholesky_inverse"), "PyTorch fills the triangle that is not read"),
@@ -368,13 +394,16 @@ VALUE_ONLY = {
     "embedding_dense_backward 1": "PyTorch ignores the frequency",
     "embedding_dense_backward 3": "PyTorch ignores the frequency",
     "digamma 2": "at 0 that of PyTorch is NaN",
-}  # fmt: skip
+}
 """Overloads or calls whose gradient is not compared, with the reason."""
 FIXED = {
     "rrelu_with_noise_functional": [1],
-    "nll_loss_forward": [2], "nll_loss2d_forward": [2], "soft_margin_loss": [1],
-    "binary_cross_entropy": [2], "binary_cross_entropy_with_logits": [2, 3],
-}  # fmt: skip
+    "nll_loss_forward": [2],
+    "nll_loss2d_forward": [2],
+    "soft_margin_loss": [1],
+    "binary_cross_entropy": [2],
+    "binary_cross_entropy_with_logits": [2, 3],
+}
 """Inputs for which PyTorch has no gradient."""
 TOLERANCES = {"digamma": 1e-7, "polygamma": 1e-7, "hardsigmoid": 1e-7}
 """Tolerances for overloads in which PyTorch sums few terms of a series, or computes in single precision."""

@@ -32,7 +32,7 @@ from tests.strategies import (
     integer_terms,
     integers_for,
     random_terms,
-)  # fmt: skip
+)
 from tests.targets import drawn, emit, on_targets, on_targets_with
 
 

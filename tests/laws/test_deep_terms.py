@@ -59,9 +59,13 @@ def choices(x):
 
 
 CHAINS = {
-    "maps": (maps, ROW), "maps of a number": (maps, NUMBER), "leaning left": (leaning_left, ROW),
-    "leaning right": (leaning_right, ROW), "views": (views, ROW), "choices": (choices, ROW),
-}  # fmt: skip
+    "maps": (maps, ROW),
+    "maps of a number": (maps, NUMBER),
+    "leaning left": (leaning_left, ROW),
+    "leaning right": (leaning_right, ROW),
+    "views": (views, ROW),
+    "choices": (choices, ROW),
+}
 TARGETS = on(
     "numpy", "torch", "torch-module", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx",
     long=("cuda", "ggml", "wasm", "scratch", "torch-module"),

@@ -70,9 +70,15 @@ EPILOGUES = {
 
 @pytest.mark.parametrize("name", EPILOGUES)
 @given(
-    st.integers(26, 40), st.integers(26, 40), st.just(32), st.integers(64, 4096), st.integers(1, 16),
-    st.integers(4 * 32 * 26, 4 * 32 * 40), st.booleans(), st.integers(0, 99),
-)  # fmt: skip
+    st.integers(26, 40),
+    st.integers(26, 40),
+    st.just(32),
+    st.integers(64, 4096),
+    st.integers(1, 16),
+    st.integers(4 * 32 * 26, 4 * 32 * 40),
+    st.booleans(),
+    st.integers(0, 99),
+)
 @settings(max_examples=4)
 def test_an_update_is_the_epilogue_of_its_product(name, m, n, k, most, unit, operands, in_place, seed):
     """Bit for bit: the sum of each element has the same terms in the same order."""

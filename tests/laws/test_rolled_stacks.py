@@ -42,25 +42,29 @@ def blocks(count: int, name: str = "block", causal: bool = True) -> Term:
 
 def convolutions(count: int) -> Term:
     image = NdArrayType((1, 2, 3, 3))
-    return layers.sequential(*(
-        layers.residual(
-            layers.conv(image, 2, 3, padding=1, name=f"stage_{k}.conv")
-            >> layers.batch_norm(image, name=f"stage_{k}.bn")
-            >> layers.relu(image)
+    return layers.sequential(
+        *(
+            layers.residual(
+                layers.conv(image, 2, 3, padding=1, name=f"stage_{k}.conv")
+                >> layers.batch_norm(image, name=f"stage_{k}.bn")
+                >> layers.relu(image)
+            )
+            for k in range(count)
         )
-        for k in range(count)
-    ))  # fmt: skip
+    )
 
 
 def two_kinds(count: int) -> Term:
     """An encoder and a decoder of other layers, and unequal layers before, between and after them."""
-    other = layers.sequential(*(
-        layers.residual(
-            layers.rms_norm(PLACES, FEATURES, name=f"decoder.{k}.norm")
-            >> layers.swiglu(PLACES, FEATURES, 6, name=f"decoder.{k}.mlp")
+    other = layers.sequential(
+        *(
+            layers.residual(
+                layers.rms_norm(PLACES, FEATURES, name=f"decoder.{k}.norm")
+                >> layers.swiglu(PLACES, FEATURES, 6, name=f"decoder.{k}.mlp")
+            )
+            for k in range(count)
         )
-        for k in range(count)
-    ))  # fmt: skip
+    )
     first, between, last = (
         layers.dense(PLACES, FEATURES, FEATURES, name=n) for n in ("first", "mid", "last")
     )
@@ -92,11 +96,13 @@ def resnet(count: int) -> Term:
     def half(name: str) -> Term:
         return layers.conv(image, 2, 3, padding=1, name=f"{name}.conv") >> layers.batch_norm(image, name=name)
 
-    return layers.sequential(*(
-        layers.residual(half(f"block.{k}.first") >> layers.relu(image) >> half(f"block.{k}.last"))
-        >> layers.relu(image)
-        for k in range(count)
-    ))  # fmt: skip
+    return layers.sequential(
+        *(
+            layers.residual(half(f"block.{k}.first") >> layers.relu(image) >> half(f"block.{k}.last"))
+            >> layers.relu(image)
+            for k in range(count)
+        )
+    )
 
 
 MODELS = {

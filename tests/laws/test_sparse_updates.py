@@ -77,15 +77,18 @@ CASES = {
     "indices that the function overwrites": (lambda w, i, g: (*stepped(w, i, g), i + 1), 8, [(0, 0), (1, 1)]),
     "indices that are in the table": (
         lambda w, i, g: stepped(w, ops.cast(ops.reshape(ops.slice(w, (0, 0), (8, 1)), 8), Dtype.int64), g),
-        8, [(0, 0)],
+        8,
+        [(0, 0)],
     ),
     "a negative factor, which makes -0 to 0": (lambda w, i, g: stepped(w, i, g, -0.1), 8, [(0, 0)]),
     "an infinite factor, which makes every row NaN": (lambda w, i, g: stepped(w, i, g, np.inf), 8, [(0, 0)]),
     "decay": (lambda w, i, g: (0.9 * w - 0.1 * ops.scatter_add(g, i, ROWS),), 8, [(0, 0)]),
     "a gradient that is a result, too": (
-        lambda w, i, g: (w - 0.1 * (d := ops.scatter_add(g, i, ROWS)), d), 8, [(0, 0)],
+        lambda w, i, g: (w - 0.1 * (d := ops.scatter_add(g, i, ROWS)), d),
+        8,
+        [(0, 0)],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

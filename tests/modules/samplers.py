@@ -67,9 +67,13 @@ class Critic(nn.Module):
         super().__init__()
         sn = nn.utils.spectral_norm
         self.main = nn.Sequential(
-            sn(nn.Conv2d(3, 4, 4, 2, 1)), nn.LeakyReLU(0.2, inplace=True),
-            sn(nn.Conv2d(4, 8, 4, 2, 1)), nn.LeakyReLU(0.2, inplace=True), nn.Flatten(), sn(nn.Linear(32, 1)),
-        )  # fmt: skip
+            sn(nn.Conv2d(3, 4, 4, 2, 1)),
+            nn.LeakyReLU(0.2, inplace=True),
+            sn(nn.Conv2d(4, 8, 4, 2, 1)),
+            nn.LeakyReLU(0.2, inplace=True),
+            nn.Flatten(),
+            sn(nn.Linear(32, 1)),
+        )
 
     def forward(self, x, fake):
         return self.main(x).squeeze(1), self.main(fake.detach()).squeeze(1)
@@ -80,9 +84,12 @@ class Generator(nn.Module):
     def __init__(self):
         super().__init__()
         self.main = nn.Sequential(
-            nn.ConvTranspose2d(6, 8, 4, 1, 0, bias=False), nn.BatchNorm2d(8), nn.ReLU(True),
-            nn.ConvTranspose2d(8, 3, 4, 2, 1, bias=False), nn.Tanh(),
-        )  # fmt: skip
+            nn.ConvTranspose2d(6, 8, 4, 1, 0, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(8, 3, 4, 2, 1, bias=False),
+            nn.Tanh(),
+        )
         self.apply(self.init)
 
     @staticmethod

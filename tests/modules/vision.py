@@ -83,10 +83,15 @@ class ShuffleUnit(nn.Module):
         super().__init__()
         h = c // 2
         self.branch = nn.Sequential(
-            nn.Conv2d(h, h, 1, bias=False), nn.BatchNorm2d(h), nn.ReLU(inplace=True),
-            nn.Conv2d(h, h, 3, padding=1, groups=h, bias=False), nn.BatchNorm2d(h),
-            nn.Conv2d(h, h, 1, bias=False), nn.BatchNorm2d(h), nn.ReLU(inplace=True),
-        )  # fmt: skip
+            nn.Conv2d(h, h, 1, bias=False),
+            nn.BatchNorm2d(h),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(h, h, 3, padding=1, groups=h, bias=False),
+            nn.BatchNorm2d(h),
+            nn.Conv2d(h, h, 1, bias=False),
+            nn.BatchNorm2d(h),
+            nn.ReLU(inplace=True),
+        )
 
     def forward(self, x):
         x1, x2 = x.chunk(2, dim=1)
@@ -116,10 +121,15 @@ class InvertedResidual(nn.Module):
         super().__init__()
         h = c * expand
         self.conv = nn.Sequential(
-            nn.Conv2d(c, h, 1, bias=False), nn.BatchNorm2d(h), nn.ReLU6(inplace=True),
-            nn.Conv2d(h, h, 3, 1, 1, groups=h, bias=False), nn.BatchNorm2d(h), nn.ReLU6(inplace=True),
-            nn.Conv2d(h, c, 1, bias=False), nn.BatchNorm2d(c),
-        )  # fmt: skip
+            nn.Conv2d(c, h, 1, bias=False),
+            nn.BatchNorm2d(h),
+            nn.ReLU6(inplace=True),
+            nn.Conv2d(h, h, 3, 1, 1, groups=h, bias=False),
+            nn.BatchNorm2d(h),
+            nn.ReLU6(inplace=True),
+            nn.Conv2d(h, c, 1, bias=False),
+            nn.BatchNorm2d(c),
+        )
 
     def forward(self, x):
         return x + self.conv(x)
@@ -234,7 +244,9 @@ def conv_mixer(dim=6, depth=2):
             return self.fn(x) + x
 
     return nn.Sequential(
-        nn.Conv2d(3, dim, kernel_size=2, stride=2), nn.GELU(), nn.BatchNorm2d(dim),
+        nn.Conv2d(3, dim, kernel_size=2, stride=2),
+        nn.GELU(),
+        nn.BatchNorm2d(dim),
         *[
             nn.Sequential(
                 Residual(
@@ -242,9 +254,13 @@ def conv_mixer(dim=6, depth=2):
                         nn.Conv2d(dim, dim, 3, groups=dim, padding="same"), nn.GELU(), nn.BatchNorm2d(dim)
                     )
                 ),
-                nn.Conv2d(dim, dim, 1), nn.GELU(), nn.BatchNorm2d(dim),
+                nn.Conv2d(dim, dim, 1),
+                nn.GELU(),
+                nn.BatchNorm2d(dim),
             )
             for _ in range(depth)
         ],
-        nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(), nn.Linear(dim, 3),
-    )  # fmt: skip
+        nn.AdaptiveAvgPool2d((1, 1)),
+        nn.Flatten(),
+        nn.Linear(dim, 3),
+    )

@@ -129,10 +129,13 @@ def _stack(script, parent, blocks, ids):
     for at, (name, described) in enumerate(zip(names, script, strict=True)):
         above = names[at - 1] if at else parent
         blocks[name] = {
-            "shadow": False, **described, "topLevel": above is None, "parent": above,
+            "shadow": False,
+            **described,
+            "topLevel": above is None,
+            "parent": above,
             "next": names[at + 1] if at + 1 < len(names) else None,
             "inputs": {slot: _input(it, name, blocks, ids) for slot, it in described["inputs"].items()},
-        }  # fmt: skip
+        }
         if above is None:
             blocks[name] |= {"x": 0, "y": 0}
     return names[0]

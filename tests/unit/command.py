@@ -22,9 +22,11 @@ def run(
     """Run `python -m MODULE ARGUMENTS` in a folder, and return its output and exit status."""
     output, errors, status = io.StringIO(), io.StringIO(), 0
     with (
-        pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(),
-        redirect_stdout(output), redirect_stderr(errors),
-    ):  # fmt: skip
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+        redirect_stdout(output),
+        redirect_stderr(errors),
+    ):
         warnings.simplefilter("default")
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # by an earlier test
         patch.chdir(folder)

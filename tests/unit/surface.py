@@ -86,16 +86,25 @@ FLAT: Sequence[Term] = (
 )  # fmt: skip
 
 SPATIAL: Sequence[Term] = (
-    layers.conv(IMAGE, 6, 3, padding=1), layers.conv_transpose(IMAGE, 6, 3), layers.avg_pool(IMAGE, 2),
-    layers.max_pool(IMAGE, (2, 2)), layers.adaptive_avg_pool(IMAGE, 4), layers.adaptive_max_pool(IMAGE, 4),
-    layers.global_avg_pool(IMAGE), layers.upsample_nearest(IMAGE, 2), layers.flatten(IMAGE),
-)  # fmt: skip
+    layers.conv(IMAGE, 6, 3, padding=1),
+    layers.conv_transpose(IMAGE, 6, 3),
+    layers.avg_pool(IMAGE, 2),
+    layers.max_pool(IMAGE, (2, 2)),
+    layers.adaptive_avg_pool(IMAGE, 4),
+    layers.adaptive_max_pool(IMAGE, 4),
+    layers.global_avg_pool(IMAGE),
+    layers.upsample_nearest(IMAGE, 2),
+    layers.flatten(IMAGE),
+)
 
 SEQUENTIAL: Sequence[Term] = (
-    layers.attention(SEQUENCE, C, 2, causal=True), layers.transformer_block(SEQUENCE, C, 2),
-    layers.position_embedding(A + NdArrayType((1,)), C, 9), layers.lstm(SEQUENCE, B, C),
-    layers.gru(SEQUENCE, B, C), layers.rnn(SEQUENCE, B, C, activation=layers.relu, lengths=True),
-)  # fmt: skip
+    layers.attention(SEQUENCE, C, 2, causal=True),
+    layers.transformer_block(SEQUENCE, C, 2),
+    layers.position_embedding(A + NdArrayType((1,)), C, 9),
+    layers.lstm(SEQUENCE, B, C),
+    layers.gru(SEQUENCE, B, C),
+    layers.rnn(SEQUENCE, B, C, activation=layers.relu, lengths=True),
+)
 
 
 def put(run: Any, p: Var, dp: Var) -> list[Var]:

@@ -15,13 +15,21 @@ from benchmarks.peers.jax_nets.transformers import gpt, mixer, vit
 from benchmarks.peers.jax_nets.unet import unet
 
 IMAGES: dict[str, Callable[..., Any]] = {
-    "lenet": lenet, "resnet": resnet, "convolutional": convolutional, "unet": unet,
-    "vit": vit, "mixer": mixer,
-}  # fmt: skip
+    "lenet": lenet,
+    "resnet": resnet,
+    "convolutional": convolutional,
+    "unet": unet,
+    "vit": vit,
+    "mixer": mixer,
+}
 """The models of images."""
 NORMED = {"resnet", "convolutional"}
 """The models that differ in training, where they normalise by the statistics of the batch."""
 NETS: dict[str, Callable[..., Any]] = {
-    "perceptron": perceptron, "recommender": recommender, "recurrent": recurrent,
-    "gpt": gpt, "tied_gpt": gpt, **IMAGES,
-}  # fmt: skip
+    "perceptron": perceptron,
+    "recommender": recommender,
+    "recurrent": recurrent,
+    "gpt": gpt,
+    "tied_gpt": gpt,
+    **IMAGES,
+}

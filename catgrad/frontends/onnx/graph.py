@@ -163,8 +163,9 @@ class Block:
         results = self.walk.run(self.graph, ChainMap(inside, self.around))
         require(
             not any(value is REFUSED for value in results),
-            "all operators of a block must be supported", "some are not",
-        )  # fmt: skip
+            "all operators of a block must be supported",
+            "some are not",
+        )
         return results
 
     def as_variables(self, values: Sequence[Any]) -> list[Any]:
@@ -193,8 +194,13 @@ def _applied(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     try:
         return rule.meaning(*inputs, **attributes)
     except (
-        ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
-    ) as error:  # fmt: skip
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        ValueError,
+    ) as error:
         if isinstance(error, CatgradError):
             raise
         raise OptionError(
@@ -205,9 +211,10 @@ def _applied(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
 def _computed(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     """Apply a rule to constants, by the reference of its operations."""
     own = [
-        k for k, value in enumerate(inputs)
+        k
+        for k, value in enumerate(inputs)
         if value is not None and rule.parameter(k) not in rule.static | rule.known
-    ]  # fmt: skip
+    ]
     results: list[Any] = []
 
     def function(*arguments: Any) -> Any:

@@ -55,9 +55,13 @@ class _Importer:
     """The translation of one model."""
 
     def __init__(
-        self, model: Any, name: str, trainable: str | Sequence[str], sizes: Mapping[str, int],
+        self,
+        model: Any,
+        name: str,
+        trainable: str | Sequence[str],
+        sizes: Mapping[str, int],
         given: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = name
         model = prepared(model)
         self.graph = model.graph
@@ -84,9 +88,14 @@ class _Importer:
         model = self.model()
         outputs = tuple(each.name for each in self.graph.output)
         return Imported(
-            self.name, model, self.parameters, self.inputs, self.buffers, notes=tuple(self.notes),
+            self.name,
+            model,
+            self.parameters,
+            self.inputs,
+            self.buffers,
+            notes=tuple(self.notes),
             outputs=outputs,
-        )  # fmt: skip
+        )
 
     def model(self) -> Term:
         """Build the term X → Y."""
@@ -116,9 +125,13 @@ class _Importer:
         """Return the initialisers to train, in order. Raises: OptionError for a pattern that matches none"""
         read, fixes = _uses(self.graph)
         able = [
-            n for n, value in self.arrays.items() if value.dtype.name in ("float16", "float32", "float64",
-            "bfloat16") and n in read and n not in fixes and value.size
-        ]  # fmt: skip
+            n
+            for n, value in self.arrays.items()
+            if value.dtype.name in ("float16", "float32", "float64", "bfloat16")
+            and n in read
+            and n not in fixes
+            and value.size
+        ]
         for pattern in patterns:
             if pattern != "*" and not any(self._matches(n, pattern) for n in able):
                 known = ", ".join(self.namer[n] for n in able) or "no initialisers"
@@ -128,9 +141,10 @@ class _Importer:
                     "write for example '*.weight'",
                 )
         return [
-            n for n in able
+            n
+            for n in able
             if any(self._matches(n, p) and (p != "*" or not self._is_number(n)) for p in patterns)
-        ]  # fmt: skip
+        ]
 
     def _is_number(self, name: str) -> bool:
         """Return whether an array must be named to be trained: a number, or a constant of the exporter."""

@@ -97,9 +97,11 @@ class _Separation:
     def _pairs(self, call: Call) -> list[tuple[str, Read]]:
         """Pair the arrays of a call with the inputs of its nodes: by their names, then in order."""
         reads = [
-            (node, k) for node in call.nodes for k, name in enumerate(node.input)
+            (node, k)
+            for node in call.nodes
+            for k, name in enumerate(node.input)
             if name in self.arrays and self.arrays[name].dims
-        ]  # fmt: skip
+        ]
         if len(reads) != len(call.arrays):
             return []
         paired: list[tuple[str, Read]] = []

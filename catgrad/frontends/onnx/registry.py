@@ -50,9 +50,11 @@ RULES: dict[tuple[str, str], Rule] = {}
 
 STATISTICS = {
     ("", "BatchNormalization"): (3, 4),
-    ("", "QuantizeLinear"): (1, 2), ("", "DequantizeLinear"): (1, 2),
-    ("", "QLinearMatMul"): (1, 2, 4, 5, 6, 7), ("", "QLinearConv"): (1, 2, 4, 5, 6, 7),
-}  # fmt: skip
+    ("", "QuantizeLinear"): (1, 2),
+    ("", "DequantizeLinear"): (1, 2),
+    ("", "QLinearMatMul"): (1, 2, 4, 5, 6, 7),
+    ("", "QLinearConv"): (1, 2, 4, 5, 6, 7),
+}
 """Inputs that are statistics, as scales of levels are, which no gradient trains."""
 
 
@@ -78,9 +80,10 @@ def fixed_places(node: Any) -> list[int]:
     operator = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
     rule, places = RULES.get(operator), STATISTICS.get(operator, ())
     return [
-        k for k, name in enumerate(node.input)
+        k
+        for k, name in enumerate(node.input)
         if name and (k in places or (rule and rule.parameter(k) in rule.static))
-    ]  # fmt: skip
+    ]
 
 
 def require(holds: Any, must: str, found: str, do: str = DO) -> None:

@@ -57,9 +57,14 @@ def _objects(value: Any) -> Array:
 
 
 FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "Add": lambda x, y: x + y, "Sub": lambda x, y: x - y, "Mul": lambda x, y: x * y,
+    "Add": lambda x, y: x + y,
+    "Sub": lambda x, y: x - y,
+    "Mul": lambda x, y: x * y,
     "Div": lambda x, y: _objects(np.frompyfunc(exact_quotient, 2, 1)(x, y)),
-    "Neg": lambda x: -x, "Identity": lambda x: x, "Equal": _equal, "Slice": _slice,
+    "Neg": lambda x: -x,
+    "Identity": lambda x: x,
+    "Equal": _equal,
+    "Slice": _slice,
     "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(map(int, axes))),
     "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(map(int, axes))),
     "Gather": lambda x, index, *, axis=0: np.take(x, index, axis),
@@ -68,7 +73,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Where": lambda condition, x, y: np.where(condition, x, y),
     "Cast": lambda x, *, to, **_: x,
     "ReduceProd": lambda x, axes=None, *, keepdims=1, **_: np.prod(x, keepdims=bool(keepdims)),
-}  # fmt: skip
+}
 """Functions of constants by operator."""
 
 

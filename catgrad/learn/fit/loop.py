@@ -79,12 +79,18 @@ def fit(
         check_evaluates(learner, named(metric))
     share = Share(parallel.rank, parallel.world)
     run = _Run(
-        learner, inputs, epochs, steps, patience, plateau, parallel,
+        learner,
+        inputs,
+        epochs,
+        steps,
+        patience,
+        plateau,
+        parallel,
         training=batches(data, batch_size, seed, drop_last, share),
         held_out=None if validation is None else batches(validation, batch_size, None, share=share),
         metrics=named(metric),
         path=None if checkpoint is None else Path(checkpoint),
-    )  # fmt: skip
+    )
     if resume:
         run.resume()
     check_agreement(parallel, learner, run.history, data)

@@ -44,9 +44,12 @@ def checked(layer: Callable[P, R]) -> Callable[P, R]:
 
 
 def _bound(
-    call: Signature, bind: Callable[..., BoundArguments], layer: str,
-    arguments: tuple[Any, ...], named: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    call: Signature,
+    bind: Callable[..., BoundArguments],
+    layer: str,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+) -> dict[str, Any]:
     """Return arguments by name. Raises: OptionError unless the layer takes them"""
     try:
         return bind(*arguments, **named).arguments

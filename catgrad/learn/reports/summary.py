@@ -77,9 +77,13 @@ class Summary(Tabular):
 
 
 COLUMNS = {
-    "parameters": "parameters", "bytes": "bytes", "frozen": "frozen", "state": "state", "flops": "FLOPs",
+    "parameters": "parameters",
+    "bytes": "bytes",
+    "frozen": "frozen",
+    "state": "state",
+    "flops": "FLOPs",
     "workspace": "workspace",
-}  # fmt: skip
+}
 """The numbers of a layer, and their headings."""
 
 

@@ -41,8 +41,13 @@ def test_emitted_code_imports_its_library_only(target, libraries):
     tree = ast.parse(emit(mlp(), target).source)
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     assert [alias.name for node in imports for alias in node.names] == [
-        "math", "Mapping", "MutableMapping", "get_close_matches", "RLock", *libraries
-    ]  # fmt: skip
+        "math",
+        "Mapping",
+        "MutableMapping",
+        "get_close_matches",
+        "RLock",
+        *libraries,
+    ]
 
 
 def test_a_linear_step_by_numbers():

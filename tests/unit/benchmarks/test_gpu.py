@@ -199,8 +199,11 @@ def test_peers_are_chosen_by_words():
     [iris] = [each for each in GPU_WORKLOADS if each.name == "iris"]
     names = [each.name for each in gpu_races.competitors(iris, ("graph",))]
     assert names == [
-        "catgrad, launches", "catgrad, CUDA graph", "catgrad, many steps a call", "PyTorch CUDA graph",
-    ]  # fmt: skip
+        "catgrad, launches",
+        "catgrad, CUDA graph",
+        "catgrad, many steps a call",
+        "PyTorch CUDA graph",
+    ]
 
 
 @SIMULATED

@@ -23,10 +23,12 @@ REASON = build.compiler.COMPILER.missing() or build.missing() or build.QEMU.miss
 @pytest.mark.parametrize(
     ("net", "parameters", "multiplications"),
     [
-        ("ResNet-8", 78_000, 12.5e6), ("DS-CNN", 23_000, 2.66e6), ("MobileNetV1 0.25", 211_000, 7.49e6),
+        ("ResNet-8", 78_000, 12.5e6),
+        ("DS-CNN", 23_000, 2.66e6),
+        ("MobileNetV1 0.25", 211_000, 7.49e6),
         ("auto-encoder", 266_000, 0.264e6),
     ],
-)  # fmt: skip
+)
 def test_networks_have_their_published_sizes(net, parameters, multiplications):
     each = task(NETS[net](), sgd(0.1))
     assert isclose(sum(slot.type.size for slot in each.parameters), parameters, rel_tol=0.02)

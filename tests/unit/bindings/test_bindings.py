@@ -130,8 +130,10 @@ SAID["go"] += "Step: a pointer is NULL that must not be\n"
 SAID["rust"] += "5 miss\0ing: the file cannot be opened\n"
 SAID["fortran"] = (
     "2 step: a pointer is NULL that must not be\n1 step: x must have the shape (4, 150), but has (4, 2)\n"
-    + NEGATIVE.format("step") + NO_FILE + "T\n"
-)  # fmt: skip
+    + NEGATIVE.format("step")
+    + NO_FILE
+    + "T\n"
+)
 SAID["python"] += (
     "8 step: x[batch, 4] must have contiguous elements of 4 bytes in the format 'f', but has 'd'\n"
     "8 predict: y_hat[batch, 3] must have contiguous elements of 4 bytes in the format 'f', but has 'B'\n"
@@ -236,8 +238,10 @@ def test_identifiers_are_no_words_of_the_language(name):
 
 def test_sizes_are_sums_of_products():
     assert terms(2 * TYPE * END - END + 3, {"type": "t", "end": "e"}) == (
-        (False, ("2", "e", "t")), (True, ("e",)), (False, ("3",)),
-    )  # fmt: skip
+        (False, ("2", "e", "t")),
+        (True, ("e",)),
+        (False, ("3",)),
+    )
     assert [styled(style, "y_hat_0") for style in ("snake", "camel", "pascal")] == [
         "y_hat_0",
         "yHat0",

@@ -159,9 +159,15 @@ def header_of(entries):
         b'{"__metadata__":{"a":"\\u12"}}',
         b'{"__metadata__":{"a":"\\',
         b'{"a":{"dtype":"F32","shape":[01],"data_offsets":[0,4]}}',
-        b"{}}", b"[]", b"{", b"", b'"', b"null", b"{} {}",
+        b"{}}",
+        b"[]",
+        b"{",
+        b"",
+        b'"',
+        b"null",
+        b"{} {}",
     ],
-)  # fmt: skip
+)
 def test_malformed_headers(files_tool, tmp_path, entry):
     (tmp_path / "a").write_bytes(header_of(entry) + b"data")
     done = run(files_tool, tmp_path / "a")

@@ -127,10 +127,16 @@ def test_tables_that_do_not_fit_change_nothing(learners):
 @pytest.mark.parametrize(
     "arrays",
     [
-        (X[0], Y), (X, Y[:3]), (X, Y[0]), (X,), (X, Y, Y),
-        (np.full((6, 4), 1e300), Y), (X.astype(complex), Y), (np.full((6, 4), "a"), Y),
+        (X[0], Y),
+        (X, Y[:3]),
+        (X, Y[0]),
+        (X,),
+        (X, Y, Y),
+        (np.full((6, 4), 1e300), Y),
+        (X.astype(complex), Y),
+        (np.full((6, 4), "a"), Y),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments_have_the_errors_of_numpy(learners, arrays):
     assert_same_errors(learners, arrays)
 

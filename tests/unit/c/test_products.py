@@ -133,9 +133,15 @@ def call_nested(library, name, sizes, a, b, axes, c, add):
     size = packed_block(sizes[2], sizes[1])
     packed = np.full(size + 80, 7, c.dtype)
     getattr(library, f"call_{name}")(
-        *map(ctypes.c_ssize_t, sizes), pointer(a), pointer(b), pointer(numbers_of(axes)), pointer(c),
-        ctypes.c_ssize_t(c.shape[1]), ctypes.c_bool(add), pointer(packed),
-    )  # fmt: skip
+        *map(ctypes.c_ssize_t, sizes),
+        pointer(a),
+        pointer(b),
+        pointer(numbers_of(axes)),
+        pointer(c),
+        ctypes.c_ssize_t(c.shape[1]),
+        ctypes.c_bool(add),
+        pointer(packed),
+    )
     assert (packed[size:] == 7).all()
 
 

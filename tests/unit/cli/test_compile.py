@@ -151,8 +151,10 @@ def test_the_manifest_describes_arrays_options_versions_and_weights(folder, caps
     manifest = json.loads((out / "manifest.json").read_text())
     weights = (out / "net.safetensors").read_bytes()
     assert manifest["weights_file"] == {
-        "name": "net.safetensors", "bytes": len(weights), "sha256": hashlib.sha256(weights).hexdigest(),
-    }  # fmt: skip
+        "name": "net.safetensors",
+        "bytes": len(weights),
+        "sha256": hashlib.sha256(weights).hexdigest(),
+    }
     origin = manifest["origin"]
     assert (origin["torch"], origin["mode"], origin["trainable"]) == (
         torch.__version__,
@@ -161,8 +163,10 @@ def test_the_manifest_describes_arrays_options_versions_and_weights(folder, caps
     )
     assert manifest["target"] == {"name": "numpy"} and manifest["catgrad"]
     assert {k: manifest["optimiser"][k] for k in ("name", "learning_rate", "weight_decay")} == {
-        "name": "adamw", "learning_rate": 0.01, "weight_decay": 0.1,
-    }  # fmt: skip
+        "name": "adamw",
+        "learning_rate": 0.01,
+        "weight_decay": 0.1,
+    }
     assert [each["name"] for each in manifest["tables"]["parameters"]] == ["3.weight", "3.bias"]
     [step] = [each for each in manifest["functions"] if each["name"] == "step"]
     assert step["inputs"] == [
@@ -268,8 +272,9 @@ def test_array_types_are_read():
 def test_calls_are_read_and_never_evaluated():
     assert call("adamw") == ("adamw", {})
     assert call("sgd(lr=1e-3, betas=(0.9, -1), foreach=None)") == (
-        "sgd", {"lr": 1e-3, "betas": (0.9, -1), "foreach": None},
-    )  # fmt: skip
+        "sgd",
+        {"lr": 1e-3, "betas": (0.9, -1), "foreach": None},
+    )
     for text in (
         "",
         "a.b()",

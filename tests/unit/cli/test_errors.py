@@ -84,7 +84,7 @@ REFUSED = [
     (("ops", "more"), "`catgrad ops --help` explains"),
     (("emit", DENSE, "-o"), "option '-o' requires an argument"),
     *((("emit", "tests.unit.wrong:large", "-t", name), "at most 2^63 - 1 bytes") for name in backends()),
-]  # fmt: skip
+]
 
 
 def ended(capsys, *arguments):

@@ -103,9 +103,14 @@ def test_host_files_are_those_of_c():
 def test_a_program_that_does_not_train_has_no_files_of_tables():
     double = Functions({"double": build(lambda x: x + x, [NdArrayType((Dim("n"),))])}, "double")
     assert list(emit(double, "cuda").files) == [
-        "double.cu", "double.h", "double_runtime.cuh",
-        "Makefile", "CMakeLists.txt", "manifest.json", "README.md",
-    ]  # fmt: skip
+        "double.cu",
+        "double.h",
+        "double_runtime.cuh",
+        "Makefile",
+        "CMakeLists.txt",
+        "manifest.json",
+        "README.md",
+    ]
 
 
 def test_readme_lists_the_parameters():

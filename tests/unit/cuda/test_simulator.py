@@ -97,9 +97,13 @@ def test_shuffles():
     assert device("features").shuffles(x, out) == 0
     segment = i // 8 * 8
     sources = [
-        np.full(32, 5), np.where(i < 3, i, i - 3), np.where(i > 28, i, i + 3), i ^ 6,
-        segment + (i + 1) % 8, np.where(i % 8 > 5, i, i + 2),
-    ]  # fmt: skip
+        np.full(32, 5),
+        np.where(i < 3, i, i - 3),
+        np.where(i > 28, i, i + 3),
+        i ^ 6,
+        segment + (i + 1) % 8,
+        np.where(i % 8 > 5, i, i + 2),
+    ]
     assert np.array_equal(out[:6], x[np.array(sources)])
     assert np.array_equal(out[6], 2 * x[i ^ 1] + 1)
     assert np.array_equal(out[7], x[np.where(i < 16, i ^ 8, i ^ 4)])

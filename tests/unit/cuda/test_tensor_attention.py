@@ -39,16 +39,24 @@ from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, kernels, require_cl
 CUDA = get_backend("cuda")
 B, T, S = Dim("b"), Dim("t"), Dim("s")
 DTYPES = {
-    "bf16": (Dtype.bfloat16, 2**-6), "f16": (Dtype.float16, 2**-9),
-    "tf32": (Dtype.float32, 2**-9), "bf16x6": (Dtype.float32, 2**-20),
-}  # fmt: skip
+    "bf16": (Dtype.bfloat16, 2**-6),
+    "f16": (Dtype.float16, 2**-9),
+    "tf32": (Dtype.float32, 2**-9),
+    "bf16x6": (Dtype.float32, 2**-20),
+}
 """Dtypes of 16 bits, and options `math` for float32; the greatest errors, relative to the greatest number
 of a result, or to 1."""
 MATHS = some(DTYPES, DTYPES.keys() - {"f16"})
 KINDS = [
-    (64, 64, False, None), (64, 64, True, None), (16, 5, True, None), (72, 33, False, None),
-    (128, 128, True, None), (72, 33, True, 20), (32, 32, True, 1), (64, 96, True, 100),
-]  # fmt: skip
+    (64, 64, False, None),
+    (64, 64, True, None),
+    (16, 5, True, None),
+    (72, 33, False, None),
+    (128, 128, True, None),
+    (72, 33, True, 20),
+    (32, 32, True, 1),
+    (64, 96, True, 100),
+]
 LENGTHS = st.integers(1, 200)
 
 

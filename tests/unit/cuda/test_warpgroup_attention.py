@@ -148,11 +148,15 @@ def by_warpgroups(items: list[Item]) -> list[Item]:
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_schedule_means_what_the_step_means(causal, monkeypatch):
     """Tiles of a warp, and heads of eight features, as the interpreter takes its time."""
-    monkeypatch.setattr(warpgroups, "SHAPES", {
-        (AttentionPart.OUTPUT, 8): (16, 16),
-        (AttentionPart.QUERIES, 8): (16, 8),
-        (AttentionPart.KEYS, 8): (16, 8),
-    })  # fmt: skip
+    monkeypatch.setattr(
+        warpgroups,
+        "SHAPES",
+        {
+            (AttentionPart.OUTPUT, 8): (16, 16),
+            (AttentionPart.QUERIES, 8): (16, 8),
+            (AttentionPart.KEYS, 8): (16, 8),
+        },
+    )
     monkeypatch.setattr(sizes, "WIDTHS", ((16, 8, 1),))
     monkeypatch.setattr(sizes, "FRAGMENT_BYTES", 16)
     monkeypatch.setattr(side_by_side, "MAX_BLOCKS", 0)

@@ -63,11 +63,15 @@ def header(shape, descr="'<f8'"):
 
 
 NPY = {
-    "huge": header("(2**40,)"), "many": header("(1099511627776,)"), "negative": header("(-1,)") + bytes(8),
-    "tokens": header("(1,")[:-9] + b"\n", "deep": header("(" * 500 + ")" * 500),
+    "huge": header("(2**40,)"),
+    "many": header("(1099511627776,)"),
+    "negative": header("(-1,)") + bytes(8),
+    "tokens": header("(1,")[:-9] + b"\n",
+    "deep": header("(" * 500 + ")" * 500),
     "no bytes": header("(9,)", "'<U0'"),
-    "objects": header("(1,)", "'|O'") + bytes(8), "surrogates": header("(1,)", "'<U1'") + b"\xff\xff\xff\xff",
-}  # fmt: skip
+    "objects": header("(1,)", "'|O'") + bytes(8),
+    "surrogates": header("(1,)", "'<U1'") + b"\xff\xff\xff\xff",
+}
 
 
 @pytest.mark.parametrize("name", NPY)
@@ -146,8 +150,13 @@ def test_a_constant_of_an_onnx_model_has_a_limit(node):
     from tests.onnx_models import model
 
     f = np.float32
-    arrays = {"s": np.array([10**6, 10**6]), "one": np.ones((1, 1)), "zero": np.int64(0),
-              "n": np.int64(10**12), "unit": np.int64(1)}  # fmt: skip
+    arrays = {
+        "s": np.array([10**6, 10**6]),
+        "one": np.ones((1, 1)),
+        "zero": np.int64(0),
+        "n": np.int64(10**12),
+        "unit": np.int64(1),
+    }
     nodes = [node, ("ReduceMax", "z", "r"), ("Cast", "r", "c", {"to": 1}), ("Add", "x c", "y")]
     with pytest.raises(UnsupportedOp, match="must have 134,217,728 elements at most"):
         from_onnx(model([("x", f, [2, 3])], nodes, [("y", f, 2)], arrays), trainable=())

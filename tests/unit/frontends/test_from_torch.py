@@ -204,7 +204,7 @@ REFUSED = [
     (nn.LSTM(5, 4, proj_size=2), UnsupportedOp, "aten.lstm.input.*proj_size"),
     (Function(lambda x: (x, 3)), UnsupportedOp, "outputs of a module must be tensors, but one is 3"),
     (Counter(), UnsupportedOp, "must change nothing but .*it changes count"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("module", "error", "pattern"), REFUSED, ids=lambda x: str(x)[:40])

@@ -63,9 +63,11 @@ class Inplace(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.BatchNorm2d(3), torch.nn.ReLU(inplace=True),
+            torch.nn.Conv2d(3, 3, 3, padding=1),
+            torch.nn.BatchNorm2d(3),
+            torch.nn.ReLU(inplace=True),
             torch.nn.Dropout(0.5, inplace=True),
-        )  # fmt: skip
+        )
 
     def forward(self, x):
         y = self.layers(x)

@@ -27,13 +27,16 @@ MISTAKES = {
         "write activation=layers.relu",
     ),
     "an unknown name of an activation": (
-        lambda: layers.gated(A, B, 8, activation="rleu"), "write activation=layers.relu",
+        lambda: layers.gated(A, B, 8, activation="rleu"),
+        "write activation=layers.relu",
     ),
     "an operation as an activation": (
-        lambda: layers.dense(A, B, C, activation=ops.relu), "write activation=layers.pointwise(...)",
+        lambda: layers.dense(A, B, C, activation=ops.relu),
+        "write activation=layers.pointwise(...)",
     ),
     "a function of NumPy as an activation": (
-        lambda: layers.dense(A, B, C, activation=np.tanh), "write activation=layers.pointwise(...)",
+        lambda: layers.dense(A, B, C, activation=np.tanh),
+        "write activation=layers.pointwise(...)",
     ),
     "sizes of a dense layer": (
         lambda: layers.dense(4, 8, 3),
@@ -48,7 +51,8 @@ MISTAKES = {
     "a size for an activation": (lambda: layers.relu(4), "write NdArrayType((4,))"),
     "a list of layers": (lambda: layers.sequential([MODEL, MODEL]), "write sequential(first, second)"),
     "a layer without its type": (
-        lambda: layers.sequential(MODEL, layers.relu), "or the types of a layer, such as layers.relu(x)",
+        lambda: layers.sequential(MODEL, layers.relu),
+        "or the types of a layer, such as layers.relu(x)",
     ),
     "an activation in a residual layer": (lambda: layers.residual(layers.relu), "layers.relu(x)"),
     "an activation after a layer": (lambda: MODEL >> layers.relu, "layers.relu(x)"),
@@ -69,14 +73,15 @@ MISTAKES = {
     "a list of arrays": (lambda: ops.concat([ARRAY, ARRAY]), "to [an array float64[100,4], an array"),
     "a list for an operation": (lambda: ops.softmax([1.0, 2.0]), "ops.array(values)"),
     "an array beside a variable": (
-        lambda: build(lambda x: ops.add(x, np.ones(3)), [C]), "write ops.array(values) for a constant",
+        lambda: build(lambda x: ops.add(x, np.ones(3)), [C]),
+        "write ops.array(values) for a constant",
     ),
     "an array added to a variable": (lambda: build(lambda x: x + np.ones(3), [C]), "write ops.array(values)"),
     "an array before a variable": (lambda: build(lambda x: np.ones(3) - x, [C]), "write ops.array(values)"),
     "an array as a result": (lambda: build(lambda x: np.ones(3), [C]), "write ops.array(values)"),
     "an array of other numbers for a term": (lambda: MODEL(ARRAY), "use astype"),
     "a model in place of a task": (lambda: emit(MODEL), "write Task(model, sgd(0.01), mse)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)

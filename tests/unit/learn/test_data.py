@@ -195,13 +195,19 @@ def test_constants_are_in_the_emitted_source():
 LABELS = {
     "one-hot labels of cross entropy": (losses.cross_entropy, None, ShapeError, r"one-hot.*give labels=\("),
     "floats as labels": (
-        losses.cross_entropy, (NdArrayType((Dim("batch"),)),), DtypeError, r"give labels=\(NdArrayType",
+        losses.cross_entropy,
+        (NdArrayType((Dim("batch"),)),),
+        DtypeError,
+        r"give labels=\(NdArrayType",
     ),
     "integer labels of mse": (mse, INTEGERS, ShapeError, r"one-hot and give labels=\(.*, 3\), Dtype.float32"),
     "labels in double precision": (
-        losses.huber, (NdArrayType((Dim("batch"), 3), Dtype.float64),), DtypeError, "the default",
+        losses.huber,
+        (NdArrayType((Dim("batch"), 3), Dtype.float64),),
+        DtypeError,
+        "the default",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LABELS)

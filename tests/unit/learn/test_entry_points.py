@@ -129,7 +129,7 @@ def test_functions_of_several_terms_are_chosen_by_name():
         ("torch-module", ["predict"], OptionError, "must have the functions trained, predict, criterion"),
         ("c", [], OptionError, "functions must name one at least"),
     ],
-)  # fmt: skip
+)
 def test_names_are_checked(target, functions, error, message):
     with pytest.raises(error, match=message):
         emit(task(), target, functions)

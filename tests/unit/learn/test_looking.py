@@ -148,9 +148,14 @@ def test_a_size_is_one_of_the_inputs():
 def test_tables_align_numbers_to_the_right():
     table = Table(("name", "count"), [("a", 1234), ("long", 5)], ("total", 1239), ("note",))
     assert str(table).splitlines() == [
-        "name   count", "────────────", "a      1,234", "long       5", "────────────", "total  1,239",
+        "name   count",
+        "────────────",
+        "a      1,234",
+        "long       5",
+        "────────────",
+        "total  1,239",
         "note",
-    ]  # fmt: skip
+    ]
     assert spelled(Dim("n") * 3 + 1) == "3·n + 1"
 
 

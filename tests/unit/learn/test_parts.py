@@ -118,8 +118,9 @@ def test_slices_are_trained_on_all_targets(target):
 def test_slices_have_the_types_and_statistics_of_their_optimiser():
     factored = learner(sliced(adafactor(0.1), 1, 3), (4, 5))
     assert {n: np.shape(a) for n, a in factored.state.items() if n != "step"} == {
-        "row_var.w": (2, 1), "col_var.w": (1, 5),
-    }  # fmt: skip
+        "row_var.w": (2, 1),
+        "col_var.w": (1, 5),
+    }
     assert list(learner(sliced(muon(0.1), 0, 2), (4,)).state) == ["step", "exp_avg.w", "exp_avg_sq.w"]
     assert not learner(sliced(frozen(), 0, 2), (4,)).state
 

@@ -213,9 +213,14 @@ def test_a_network_of_pytorch_is_integers_through():
     nn = torch.nn
     torch.manual_seed(0)
     block = nn.Sequential(
-        nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(),
-        nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.BatchNorm2d(16), nn.Hardswish(), nn.Conv2d(16, 8, 1),
-    )  # fmt: skip
+        nn.Conv2d(8, 16, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU6(),
+        nn.Conv2d(16, 16, 3, padding=1, groups=16),
+        nn.BatchNorm2d(16),
+        nn.Hardswish(),
+        nn.Conv2d(16, 8, 1),
+    )
 
     class Residual(nn.Module):
         def __init__(self):

@@ -101,8 +101,11 @@ def test_each_part_is_read_once_and_its_rows_are_neighbours(sizes, size):
 
 
 def test_orders_of_parts_and_of_rows_differ_between_epochs():
-    orders = {tuple(int(i) for x, _ in batches(Listed([7] * 5), 4, seed)(e) for i in x)
-              for seed in range(3) for e in range(1, 4)}  # fmt: skip
+    orders = {
+        tuple(int(i) for x, _ in batches(Listed([7] * 5), 4, seed)(e) for i in x)
+        for seed in range(3)
+        for e in range(1, 4)
+    }
     assert len(orders) == 9
 
 
@@ -168,12 +171,13 @@ F4 = np.zeros((3, 2), "f4")
 WRONG = {
     r"b.npz has x, but|b.npz must have the columns x, y, but it has x; name": {"x": F4},
     r"'y' must have one dtype in all files, but it is float32 in .*a.npz and int64 in .*b.npz": {
-        "x": F4, "y": np.zeros(3, "i8")
+        "x": F4,
+        "y": np.zeros(3, "i8"),
     },
     r"a row of 'x' must have one shape in all files, but it is \(2,\) in": {"x": F4[:, :1], "y": F4[:, 0]},
     "must have one length, of at least one row, but their shapes are": {"x": F4, "y": F4[:2, 0]},
     r"at least one row, but their shapes are \[\(0, 2\), \(0,\)\]; leave": {"x": F4[:0], "y": F4[:0, 0]},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("message", WRONG)

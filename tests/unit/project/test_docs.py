@@ -148,13 +148,17 @@ def test_the_step_shown_is_emitted():
 
 
 ELSEWHERE = {
-    "docs/index.md", "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
-    "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
+    "docs/index.md",
+    "docs/tutorial/first-model.md",
+    "README.md",
+    "docs/explanation/loops.md",
+    "docs/explanation/gpu-schedules.md",
+    "docs/explanation/numpy-speed.md",
     "docs/explanation/emitted-code.md",
     "docs/reference/scratch-language.md",
     "docs/contributing.md",
     "docs/explanation/cuda-simulator.md",  # by test_cuda_wrong_kernels.py
-}  # fmt: skip
+}
 """Pages whose code is run by a test of their own."""
 
 

@@ -107,13 +107,19 @@ def test_two_nets_share_no_ids():
 
 
 def test_shared_names_belong_to_the_stage_once():
-    texts = [f"sprite {name}\n    shared list l{value}\n    when I receive m\n        clear l\n"
-             for name, value in (("a", ""), ("b", " = 1, 2"))]  # fmt: skip
+    texts = [
+        f"sprite {name}\n    shared list l{value}\n    when I receive m\n        clear l\n"
+        for name, value in (("a", ""), ("b", " = 1, 2"))
+    ]
     stage, a, b = description(sb3(texts, {}))["targets"]
     assert lists(stage) == {"l": [1, 2]} and list(stage["broadcasts"].values()) == ["m"]
     [id] = stage["lists"]
-    uses = [block["fields"]["LIST"] for target in (a, b) for block in target["blocks"].values()
-            if "LIST" in block.get("fields", {})]  # fmt: skip
+    uses = [
+        block["fields"]["LIST"]
+        for target in (a, b)
+        for block in target["blocks"].values()
+        if "LIST" in block.get("fields", {})
+    ]
     assert uses == [["l", id]] * 2
 
 
@@ -147,8 +153,13 @@ def test_names_of_internal_blocks_can_be_read_and_follow_those_of_main_blocks():
     assert max(names, key=str.lower) == names[-1]
 
 
-@given(arrays.arrays(st.sampled_from([np.float32, np.float64, np.float16]), st.integers(0, 5),
-                     elements={"allow_nan": False, "allow_infinity": False}))  # fmt: skip
+@given(
+    arrays.arrays(
+        st.sampled_from([np.float32, np.float64, np.float16]),
+        st.integers(0, 5),
+        elements={"allow_nan": False, "allow_infinity": False},
+    )
+)
 def test_numbers_are_read_back_as_they_were(array):
     made = sprite(f"sprite s\n    list w given {len(array)}\n", {"w": array})
     items = lists(made)["w"]
@@ -224,10 +235,14 @@ def test_sizes_are_those_of_the_file():
         ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "but v is no such list"),
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
         ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
-        ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
-         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*sig_figs=4.*packed.*int8"),
+        (
+            "list w given 190000\n    list v given 190000",
+            dict.fromkeys("vw", np.full(190_000, 1 / 3)),
+            ArtifactError,
+            "JSON of a project must have at most 5,000,000 bytes.*sig_figs=4.*packed.*int8",
+        ),
     ],
-)  # fmt: skip
+)
 def test_limits_are_one_sentence(text, given_, error, sentence):
     with pytest.raises(error, match=sentence) as raised:
         sprite3(f"sprite s\n    {text}\n", given_)
@@ -255,15 +270,21 @@ def test_digits_are_a_positive_integer(sig_figs):
         (["sprite s\n", "sprite s\n"], "must have different names, but s occurs twice"),
         (["sprite Stage\n"], "must have different names, but Stage occurs twice"),
         (["stage\n", "stage\n"], "must have different names, but Stage occurs twice"),
-        (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
-         "line 2: a shared variable or list must have one initial value, but v has two"),
+        (
+            ["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
+            "line 2: a shared variable or list must have one initial value, but v has two",
+        ),
         (["stage\n    when sprite clicked\n"], "line 2: a block of the stage must not need a sprite"),
-        (["stage\n    when flag clicked\n        pen down\n"],
-         "line 3: a block of the stage .* but pen_penDown does"),
-        (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
-         "line 2: a variable or list of one sprite must not have the name of a shared one, but l has"),
+        (
+            ["stage\n    when flag clicked\n        pen down\n"],
+            "line 3: a block of the stage .* but pen_penDown does",
+        ),
+        (
+            ["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
+            "line 2: a variable or list of one sprite must not have the name of a shared one, but l has",
+        ),
     ],
-)  # fmt: skip
+)
 def test_inconsistent_sections_are_refused(texts, error):
     with pytest.raises(TextError, match=error):
         sb3(texts, {})

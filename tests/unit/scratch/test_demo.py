@@ -207,7 +207,7 @@ def test_names_may_have_any_letters():
         ({"features": ("", "b", "c", "d")}, OptionError, "features must be names"),
         ({"data": (np.tile(X, (400, 1)), np.tile(Y, (400, 1)))}, ArtifactError, "200,000 items"),
     ],
-)  # fmt: skip
+)
 def test_invalid_examples_are_refused(options, kind, sentence):
     with pytest.raises(kind, match=sentence):
         emit(dense(), "scratch", batch=3, **options)

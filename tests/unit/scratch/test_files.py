@@ -30,10 +30,14 @@ def archive(content, name="project.json"):
 
 def project(**targets):
     """Build a project whose targets have these lists."""
-    return archive({"targets": [
-        {"name": name, "lists": {str(place): list(each) for place, each in enumerate(lists.items())}}
-        for name, lists in targets.items()
-    ]})  # fmt: skip
+    return archive(
+        {
+            "targets": [
+                {"name": name, "lists": {str(place): list(each) for place, each in enumerate(lists.items())}}
+                for name, lists in targets.items()
+            ]
+        }
+    )
 
 
 def test_lists_have_their_names_and_those_of_two_targets_both():
@@ -51,10 +55,13 @@ SHAPES = arrays.array_shapes(max_dims=3, max_side=3, min_side=0)
 
 
 @given(
-    arrays.arrays(st.sampled_from([np.float32, np.float64]), SHAPES,
-                  elements={"allow_nan": False, "allow_infinity": False})
+    arrays.arrays(
+        st.sampled_from([np.float32, np.float64]),
+        SHAPES,
+        elements={"allow_nan": False, "allow_infinity": False},
+    )
     | arrays.arrays(st.sampled_from([np.int32, np.uint32]), SHAPES)
-)  # fmt: skip
+)
 def test_written_files_are_read_back(array):
     file = sb3([f"sprite s\n    list w given {array.size}\n"], {"w": array})
     slot = Slot("w", NdArrayType(array.shape, Dtype[array.dtype.name]))

@@ -115,8 +115,13 @@ LAWS = [
 ]
 
 UNARY = {
-    "e ^": np.exp, "ln": np.log, "sqrt": np.sqrt, "abs": np.abs, "floor": np.floor, "ceiling": np.ceil,
-}  # fmt: skip
+    "e ^": np.exp,
+    "ln": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceiling": np.ceil,
+}
 BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
 
 
@@ -216,8 +221,13 @@ def test_a_list_has_infinity_where_an_item_overflowed(vm):
 @on_machines
 def test_lists_end_at_200000_items_in_scratch(vm):
     machine = Machine(vm)
-    machine.load(project([define("grow"), repeat(3, add("xs", 1)), set_to("x", length("xs"))],
-                         lists=["xs"], variables=["x"]))  # fmt: skip
+    machine.load(
+        project(
+            [define("grow"), repeat(3, add("xs", 1)), set_to("x", length("xs"))],
+            lists=["xs"],
+            variables=["x"],
+        )
+    )
     machine.set_list("xs", np.zeros(199_998))
     machine.call("grow")
     assert machine.variable("x") == {"vanilla": 200_000, "turbowarp": 200_001}[vm]

@@ -46,13 +46,19 @@ MODULES = {
     "-inf": (spoilt(-torch.inf), X, {"storage": "packed"}, "weight has 1 that are not, such as -inf;"),
     "statistics": (worn(torch.nan), X, {}, "running_mean has 1 that are not, such as nan;"),
     "a long list": (
-        nn.Linear(1000, 201), torch.ones(1, 1000), {}, "at most 200,000 items, but weight has 201,000;",
+        nn.Linear(1000, 201),
+        torch.ones(1, 1000),
+        {},
+        "at most 200,000 items, but weight has 201,000;",
     ),
     "much text": (
-        layers(3, square(400)), torch.ones(1, 400), {}, "at most 5,000,000 bytes.*but it has 6,.*packed",
+        layers(3, square(400)),
+        torch.ones(1, 400),
+        {},
+        "at most 5,000,000 bytes.*but it has 6,.*packed",
     ),
     "many blocks": (LARGE, torch.ones(1, 16), {"unroll": "max"}, "at most 20,000 blocks, but model has 2"),
-}  # fmt: skip
+}
 
 ARGUMENTS = {
     "a list": ([1.0], {}, OptionError, "example inputs must be tensors, but one is 1.0;"),

@@ -59,9 +59,10 @@ MODELS = {
     "an empty one with a long axis": (lambda x: x + ops.sum(ops.broadcast(x, (0, 2**63))), "f32[0"),
     "all parameters together": (several, "of predict"),
     "a loop": (
-        lambda x: ops.repeat(lambda h: ops.sum(ops.broadcast(h, (2**62,))), 3, x), "f32[4611686018427387904]"
+        lambda x: ops.repeat(lambda h: ops.sum(ops.broadcast(h, (2**62,))), 3, x),
+        "f32[4611686018427387904]",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)

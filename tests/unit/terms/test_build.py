@@ -142,8 +142,13 @@ def test_parameters_are_factored_in_order_with_distinct_names():
     model = layers.dense(S, V, V5) >> layers.dense(S, V5, V, name="out") >> layers.dense(S, V, V)
     slots, factored = factor_parameters(model)
     assert [slot.name for slot in slots] == [
-        "dense_0.weight", "dense_0.bias", "out.weight", "out.bias", "dense_1.weight", "dense_1.bias",
-    ]  # fmt: skip
+        "dense_0.weight",
+        "dense_0.bias",
+        "out.weight",
+        "out.bias",
+        "dense_1.weight",
+        "dense_1.bias",
+    ]
     assert not any(isinstance(edge.op, Parameter) for edge in edges(factored))
     assert list(factored.source.table) == [slot.type for slot in slots] + [V]
 
@@ -151,8 +156,10 @@ def test_parameters_are_factored_in_order_with_distinct_names():
 def test_names_follow_scopes_and_sequence():
     model = layers.named("encoder", layers.sequential(layers.linear(S, V, V), layers.dense(S, V, V)))
     assert [slot.name for slot in factor_parameters(model)[0]] == [
-        "encoder.0.linear.weight", "encoder.1.dense.weight", "encoder.1.dense.bias",
-    ]  # fmt: skip
+        "encoder.0.linear.weight",
+        "encoder.1.dense.weight",
+        "encoder.1.dense.bias",
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "a b", 'x"; import os', "a\nb", "weight.", ".weight", "ß√"])

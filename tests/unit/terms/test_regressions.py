@@ -81,7 +81,7 @@ def test_a_dead_branch_does_not_poison_the_gradient():
             ops.broadcast(c, (4, 2, 3)), ops.broadcast(x, (4, 2, 3)), ops.broadcast(-x, (4, 2, 3))
         ),
     ],
-)  # fmt: skip
+)
 def test_booleans_pass_data_movement(function):
     term = reverse(build(function, [BOOL, F(2, 3)]))
     c, x = np.ones((2, 3), bool), np.ones((2, 3), np.float32)

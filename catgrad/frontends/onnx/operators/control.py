@@ -31,9 +31,11 @@ def loop(times: Any, condition: Any, *initial: Any, body: Any) -> Any:
     is_known = condition is None or isinstance(condition, np.ndarray)
     never = condition is not None and is_known and not condition.all()
     require(
-        never or times is not None, "a loop must have a number of iterations", "it has a condition alone",
+        never or times is not None,
+        "a loop must have a number of iterations",
+        "it has a condition alone",
         "write its number of iterations",
-    )  # fmt: skip
+    )
     _require_unconditional(is_known)
     (count,) = (0,) if never else numbers_in(times)
 
@@ -51,17 +53,23 @@ def loop(times: Any, condition: Any, *initial: Any, body: Any) -> Any:
 
 def _require_unconditional(holds: bool) -> None:
     require(
-        holds, "a loop must run a fixed number of times", "its condition depends on data",
+        holds,
+        "a loop must run a fixed number of times",
+        "its condition depends on data",
         "replace the condition by a number of iterations",
-    )  # fmt: skip
+    )
 
 
 @onnx("Scan", since=(11, 16, 19, 21, 23, 24, 25))
 def scan(
-    *arrays: Any, body: Any, num_scan_inputs: int, scan_input_axes: Sequence[int] = (),
-    scan_input_directions: Sequence[int] = (), scan_output_axes: Sequence[int] = (),
+    *arrays: Any,
+    body: Any,
+    num_scan_inputs: int,
+    scan_input_axes: Sequence[int] = (),
+    scan_input_directions: Sequence[int] = (),
+    scan_output_axes: Sequence[int] = (),
     scan_output_directions: Sequence[int] = (),
-) -> Any:  # fmt: skip
+) -> Any:
     """Apply a graph to the rows of arrays, with a carry."""
     carried = len(arrays) - num_scan_inputs
     axes = scan_input_axes or [0] * num_scan_inputs

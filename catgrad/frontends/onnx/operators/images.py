@@ -77,9 +77,12 @@ class Windows:
         """Return margins that include the last, partial window, which begins within the padded array."""
         result = []
         for n, span, stride, (before, after) in zip(
-            fixed(x.shape[2:], "an axis of which the last window may be partial"), self.spans, self.strides,
-            self.margins, strict=True,
-        ):  # fmt: skip
+            fixed(x.shape[2:], "an axis of which the last window may be partial"),
+            self.spans,
+            self.strides,
+            self.margins,
+            strict=True,
+        ):
             steps = -(-(n + before + after - span) // stride)
             if steps * stride >= n + before:
                 steps -= 1
@@ -176,10 +179,15 @@ def average_pool(x: Var, *, ceil_mode: int = 0, count_include_pad: int = 0, **ge
     counts = [
         _counts(n, margin, own if count_include_pad else (0, 0), *each)
         for n, margin, own, *each in zip(
-            fixed(x.shape[2:], "a pooled axis"), margins, windows.margins, windows.sizes, windows.strides,
-            windows.dilations, strict=True,
+            fixed(x.shape[2:], "a pooled axis"),
+            margins,
+            windows.margins,
+            windows.sizes,
+            windows.strides,
+            windows.dilations,
+            strict=True,
         )
-    ]  # fmt: skip
+    ]
     for axis, count in enumerate(counts, 2):
         sums = sums / along(ops.array(count, x.dtype), sums.shape, axis)
     return sums

@@ -18,8 +18,12 @@ def from_front(index: Any, size: Any) -> Var:
     """Return indices counted from the front, of which negative ones count from the back."""
     if isinstance(index, np.ndarray):
         is_known = not isinstance(size, Dim)
-        require(is_known or not index.size or index.min() >= 0, "an index into a symbolic axis must be ≥ 0",
-                "one counts from the back", "fix the axis by `sizes`")  # fmt: skip
+        require(
+            is_known or not index.size or index.min() >= 0,
+            "an index into a symbolic axis must be ≥ 0",
+            "one counts from the back",
+            "fix the axis by `sizes`",
+        )
         return literal(np.where(index < 0, index + size, index) if is_known else index)
     number = ops.broadcast(ops.number_of(size, index.dtype), index.shape)
     return ops.select(index < 0, index + number, index)

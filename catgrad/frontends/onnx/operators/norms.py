@@ -55,9 +55,15 @@ def group_norm(
 
 @onnx("LayerNormalization", since=17)
 def layer_norm(
-    x: Var, scale: Any, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
+    x: Var,
+    scale: Any,
+    shift: Any = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
     results: int = 1,
-) -> Any:  # fmt: skip
+) -> Any:
     """Normalise the last axes; further results are the mean and the inverse deviation."""
     axes = tuple(range(axis_of(x, axis), x.type.rank))
     y = ops.layer_norm(x, len(axes), epsilon) * ops.broadcast_to(scale, x.shape)

@@ -16,9 +16,11 @@ Update = Callable[..., tuple[Any, ...]]
 def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, ...]:
     """Apply an update to each array with its gradient and its state; `parts` are the arrays of each."""
     require(
-        len(arrays) % parts == 0, f"an optimiser must get {parts} arrays for each parameter",
-        f"it gets {len(arrays)}", "check the inputs of the node",
-    )  # fmt: skip
+        len(arrays) % parts == 0,
+        f"an optimiser must get {parts} arrays for each parameter",
+        f"it gets {len(arrays)}",
+        "check the inputs of the node",
+    )
     count = len(arrays) // parts
     groups = [arrays[k::count] for k in range(count)]
     results = [update(*group) for group in groups]
@@ -27,9 +29,13 @@ def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, 
 
 @onnx("Adagrad", since=1, domain=TRAINING)
 def adagrad(
-    rate: Any, step: Any, *arrays: Any, decay_factor: float = 0.0, epsilon: float = 1e-6,
+    rate: Any,
+    step: Any,
+    *arrays: Any,
+    decay_factor: float = 0.0,
+    epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Any:
     """Adagrad: h ← h + g², x ← x - r g / (√h + ε), r = R / (1 + T · decay_factor)."""
     r = ops.reshape(rate) / (1 + ops.cast(ops.reshape(step), rate.dtype) * decay_factor)
 
@@ -43,9 +49,15 @@ def adagrad(
 
 @onnx("Adam", since=1, domain=TRAINING)
 def adam(
-    rate: Any, step: Any, *arrays: Any, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-6,
-    norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
-) -> Any:  # fmt: skip
+    rate: Any,
+    step: Any,
+    *arrays: Any,
+    alpha: float = 0.9,
+    beta: float = 0.999,
+    epsilon: float = 1e-6,
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> Any:
     """Adam: v ← α v + (1 - α) g, h ← β h + (1 - β) g², x ← x - r v / (√h + ε), with r corrected for bias."""
     t = ops.cast(ops.reshape(step), rate.dtype)
     plain = ops.reshape(rate)

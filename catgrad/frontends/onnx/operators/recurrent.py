@@ -20,9 +20,12 @@ State = tuple[Any, ...]
 Numbers = Sequence[float] | None
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": ops.relu, "sigmoid": ops.sigmoid, "softplus": ops.softplus, "tanh": ops.tanh,
+    "relu": ops.relu,
+    "sigmoid": ops.sigmoid,
+    "softplus": ops.softplus,
+    "tanh": ops.tanh,
     "softsign": lambda x: x / (1 + ops.absolute(x)),
-}  # fmt: skip
+}
 
 PARAMETRIC: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),

@@ -54,7 +54,8 @@ def _mean(x: Var, axes: tuple[int, ...]) -> Var:
 
 _BOTH, _SUM = (13, 18), (13,)
 for _name, _function, _since in (
-    ("ReduceSum", ops.sum, _SUM), ("ReduceMean", _mean, _BOTH),
+    ("ReduceSum", ops.sum, _SUM),
+    ("ReduceMean", _mean, _BOTH),
     ("ReduceProd", lambda x, axes: ops.prod(x, axes) if axes else x, _BOTH),
     ("ReduceMax", _extremum(ops.max, ops.any), (13, 18, 20)),
     ("ReduceMin", _extremum(ops.min, ops.all), (13, 18, 20)),
@@ -63,7 +64,7 @@ for _name, _function, _since in (
     ("ReduceSumSquare", lambda x, axes: ops.sum(ops.square(x), axes), _BOTH),
     ("ReduceLogSum", lambda x, axes: ops.log(ops.sum(x, axes)), (*_BOTH, 28)),
     ("ReduceLogSumExp", _log_sum_exp, (*_BOTH, 28)),
-):  # fmt: skip
+):
     _reduction(_name, _function, _since)
 
 

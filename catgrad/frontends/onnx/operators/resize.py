@@ -40,9 +40,14 @@ def resize(
     given = None if sizes is None or not len(sizes) else list(numbers_in(sizes))
     require((factors is None) != (given is None), "there must be factors or sizes", "there are both, or none")
     how = Sampling(
-        mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
-        bool(antialias), extrapolation_value,
-    )  # fmt: skip
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        bool(exclude_outside),
+        bool(antialias),
+        extrapolation_value,
+    )
     ends = None if roi is None or not roi.size else np.reshape(roi, (2, -1))
     plan = _counts(x, chosen, factors, given, keep_aspect_ratio_policy)
     for k, (axis, (count, factor)) in enumerate(zip(chosen, plan, strict=True)):
@@ -114,9 +119,11 @@ def _weights(size: int, count: int, factor: float, region: Any, how: Sampling) -
 
 def _nearest(places: Array, mode: str) -> Array:
     rounded: dict[str, Callable[[Array], Any]] = {
-        "round_prefer_floor": lambda p: np.ceil(p - 0.5), "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-        "floor": np.floor, "ceil": np.ceil,
-    }  # fmt: skip
+        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
+        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
     index: Array = rounded[mode](places).astype(np.int64)
     return index
 

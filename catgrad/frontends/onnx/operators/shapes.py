@@ -38,8 +38,13 @@ onnx("Size", since=(13, 19, 21, 23, 24, 25))(lambda x: sizes_array([x.type.size]
 def constant(**value: Any) -> Any:
     """Return a constant."""
     ((kind, array),) = value.items()
-    dtypes = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
-              "value_ints": np.int64, "value": None}  # fmt: skip
+    dtypes = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+        "value": None,
+    }
     require(kind in dtypes, "a constant must be an array of numbers", f"it is a {kind}")
     return np.asarray(array, dtypes[kind])
 

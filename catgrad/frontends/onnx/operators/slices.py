@@ -53,9 +53,11 @@ def padded(x: Var, margins: list[tuple[int, int]], value: Any) -> Var:
     if isinstance(value, (int, float)) and value == 0:
         return wide
     inside = ops.pad(Constant(NdArrayType(x.shape, Dtype.int32), 1)(), margins) > 0
-    filling = full(wide, value) if isinstance(value, (int, float)) else ops.broadcast(
-        ops.reshape(value), wide.shape
-    )  # fmt: skip
+    filling = (
+        full(wide, value)
+        if isinstance(value, (int, float))
+        else ops.broadcast(ops.reshape(value), wide.shape)
+    )
     return ops.select(inside, wide, filling)
 
 

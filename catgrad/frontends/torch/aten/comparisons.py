@@ -12,9 +12,13 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 for _name, _operation in {
-    "eq": ops.equal, "ne": ops.not_equal, "lt": ops.less, "le": ops.less_equal,
-    "gt": ops.greater, "ge": ops.greater_equal,
-}.items():  # fmt: skip
+    "eq": ops.equal,
+    "ne": ops.not_equal,
+    "lt": ops.less,
+    "le": ops.less_equal,
+    "gt": ops.greater,
+    "ge": ops.greater_equal,
+}.items():
     of_two(f"{_name}.Tensor", f"{_name}.Scalar")(_operation)
 
 

@@ -133,9 +133,14 @@ def _convolutions(spatial: int) -> None:
 
     @composite(f"conv{spatial}d.default", f"conv{spatial}d.padding")
     def convolved(
-        x: Var, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0,
-        dilation: Numbers = 1, groups: int = 1,
-    ) -> Any:  # fmt: skip
+        x: Var,
+        weight: Any,
+        bias: Any = None,
+        stride: Numbers = 1,
+        padding: Numbers | str = 0,
+        dilation: Numbers = 1,
+        groups: int = 1,
+    ) -> Any:
         if padding == "same":
             dilations = each(dilation, spatial)
             totals = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True)]
@@ -146,9 +151,15 @@ def _convolutions(spatial: int) -> None:
 
     @composite(f"conv_transpose{spatial}d.{'default' if spatial == 1 else 'input'}")
     def transposed(
-        x: Var, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers = 0,
-        output_padding: Numbers = 0, groups: int = 1, dilation: Numbers = 1,
-    ) -> Any:  # fmt: skip
+        x: Var,
+        weight: Any,
+        bias: Any = None,
+        stride: Numbers = 1,
+        padding: Numbers = 0,
+        output_padding: Numbers = 0,
+        groups: int = 1,
+        dilation: Numbers = 1,
+    ) -> Any:
         return convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 

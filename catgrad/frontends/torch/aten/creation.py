@@ -98,8 +98,10 @@ def to(x: Any, dtype: Any = None) -> Any:
 
 
 @aten(
-    "_assert_scalar.default", "sym_constrain_range_for_size.default", "sym_constrain_range.default",
+    "_assert_scalar.default",
+    "sym_constrain_range_for_size.default",
+    "sym_constrain_range.default",
     "_assert_tensor_metadata.default",
-)  # fmt: skip
+)
 def assumption(*arguments: Any, **bounds: Any) -> None:
     """Ignore checks of sizes, which the import reads from torch.export's guards, and of types."""

@@ -57,9 +57,15 @@ def per_tensor_numbers(
 
 
 def per_channel_numbers(
-    q: Var, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int, dtype: Any,
+    q: Var,
+    scale: Any,
+    zero_point: Any,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: Any,
     out_dtype: Any = None,
-) -> Var:  # fmt: skip
+) -> Var:
     """Return the numbers of levels by a scale and a zero point for each element along an axis."""
     _check(q, scale, out_dtype)
     difference = q if zero_point is None else q - along(q, zero_point, axis, Dtype.int32)

@@ -50,9 +50,11 @@ def _register(name: str, spatial: int, taps: Taps) -> None:
 
 
 for _name, _spatial, _taps in (
-    ("upsample_linear1d", 1, linear), ("upsample_bilinear2d", 2, linear),
-    ("upsample_trilinear3d", 3, linear), ("upsample_bicubic2d", 2, cubic),
-):  # fmt: skip
+    ("upsample_linear1d", 1, linear),
+    ("upsample_bilinear2d", 2, linear),
+    ("upsample_trilinear3d", 3, linear),
+    ("upsample_bicubic2d", 2, cubic),
+):
     _register(_name, _spatial, _taps)
 
 

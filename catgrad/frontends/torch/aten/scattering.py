@@ -195,8 +195,10 @@ def index_put(x: Var, indices: list[Any], values: Any, accumulate: bool = False)
     count = number.type.rank
     source = ops.permute(
         at(values, spot, x.dtype),
-        *range(place, place + count), *range(place), *range(place + count, len(spot)),
-    )  # fmt: skip
+        *range(place, place + count),
+        *range(place),
+        *range(place + count, len(spot)),
+    )
     rows = ops.reshape(ops.permute(x, *axes, *others), -1, *kept)
     flat = ops.reshape(number, -1), ops.reshape(source, -1, *kept)
 

@@ -90,9 +90,13 @@ def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) ->
 
 @aten("searchsorted.Tensor", "searchsorted.Scalar")
 def search(
-    sequence: Any, x: Any, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sequence: Any,
+    x: Any,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Any = None,
-) -> Var:  # fmt: skip
+) -> Var:
     """Return the place of x in sorted rows: the number of elements below it, or up to it if `right`."""
     if sorter is not None:
         sequence = ops.take_along_axis(sequence, sorter, -1)

@@ -50,11 +50,16 @@ class Replay(Verification):
         """The rows of the table: for each kind of array, the comparison closest to or above its tolerance."""
         return [
             (
-                each.function, str(self._count(each.function)), each.result, str(getattr(each, "step", 0)),
-                f"{each.difference:.1e}", f"{each.tolerance:.1g}", "yes" if each.agrees else "no",
+                each.function,
+                str(self._count(each.function)),
+                each.result,
+                str(getattr(each, "step", 0)),
+                f"{each.difference:.1e}",
+                f"{each.tolerance:.1g}",
+                "yes" if each.agrees else "no",
             )
             for each, _ in self.worst
-        ]  # fmt: skip
+        ]
 
     def _count(self, function: str) -> int:
         return len({each.result for each in self.comparisons if each.function == function})

@@ -28,8 +28,11 @@ from catgrad.frontends.torch.tracing.own_gradients import DO, MUST
 DETACH = torch.ops.aten.detach.default
 DETACHES = {torch.detach, torch.Tensor.detach, torch.ops.aten.detach, DETACH}
 DETACHES_IN_PLACE = {
-    torch.detach_, torch.Tensor.detach_, torch.ops.aten.detach_, torch.ops.aten.detach_.default
-}  # fmt: skip
+    torch.detach_,
+    torch.Tensor.detach_,
+    torch.ops.aten.detach_,
+    torch.ops.aten.detach_.default,
+}
 
 
 def replayed(

@@ -23,10 +23,14 @@ DROPOUTS = {
 NEW_RESULTS = {
     f"aten.{name}"
     for name in (
-        "batch_norm.default", "conv1d.default", "conv2d.default", "conv3d.default", "linear.default",
+        "batch_norm.default",
+        "conv1d.default",
+        "conv2d.default",
+        "conv3d.default",
+        "linear.default",
         "matmul.default",
     )
-}  # fmt: skip
+}
 """Composite operations whose results never share storage with their arguments."""
 
 

@@ -18,9 +18,14 @@ OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll", "nll_loss")
 """Losses whose targets are whole numbers of classes, unless examples of targets say otherwise."""
 
 THEIRS = {
-    "mse": "mse_loss", "l1": "l1_loss", "huber": "huber_loss", "kl_div": "kl_div", "nll": "nll_loss",
-    "cross_entropy": "cross_entropy", "bce_with_logits": "binary_cross_entropy_with_logits",
-}  # fmt: skip
+    "mse": "mse_loss",
+    "l1": "l1_loss",
+    "huber": "huber_loss",
+    "kl_div": "kl_div",
+    "nll": "nll_loss",
+    "cross_entropy": "cross_entropy",
+    "bce_with_logits": "binary_cross_entropy_with_logits",
+}
 """Losses of catgrad, and the functions of torch.nn.functional with their numbers."""
 
 

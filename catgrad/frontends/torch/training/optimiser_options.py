@@ -18,9 +18,15 @@ from catgrad.learn.optimisers.muon import muon
 
 Names = Mapping[str, tuple[str, ...]]
 
-NAMES: Names = {"lr": ("learning_rate",), "eps": ("epsilon",), "centered": ("centred",),
-         "betas": ("beta1", "beta2"), "etas": ("eta_minus", "eta_plus"),
-         "step_sizes": ("step_size_min", "step_size_max"), "ns_steps": ("iterations",)}  # fmt: skip
+NAMES: Names = {
+    "lr": ("learning_rate",),
+    "eps": ("epsilon",),
+    "centered": ("centred",),
+    "betas": ("beta1", "beta2"),
+    "etas": ("eta_minus", "eta_plus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+    "ns_steps": ("iterations",),
+}
 """Hyperparameters of torch.optim that have other names here; some are two of ours."""
 
 NOT_OPTIONS = {"params", "param_names", "name"}
