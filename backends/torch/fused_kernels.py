@@ -30,6 +30,7 @@ class AddScaled(Op, register=False):
     """x + c · y, for a number c."""
 
     digits: str
+    elementwise = True
     result = "total"
 
 
@@ -37,6 +38,7 @@ class AddProduct(Op, register=False):
     """x + c · (y · z), for a number c."""
 
     digits: str = "1"
+    elementwise = True
     result = "total"
 
 
@@ -44,6 +46,7 @@ class Lerp(Op, register=False):
     """x + c · (y - x), for a number c: (1 - c) · x + c · y."""
 
     digits: str
+    elementwise = True
     result = "mean"
 
 
