@@ -17,13 +17,14 @@ from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Apply, Function, Nested, Program
+from catgrad.programs.segments import segments
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 from .loops import improved
 from .outline import called, outlined
 from .rows import with_rows
-from .tables import Runs, columns, layout, moments, runs, segments
+from .tables import Runs, columns, layout, moments, runs
 from .updates import with_updates
 
 
