@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from types import UnionType
 
 from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
+from catgrad.ops.conv import Conv
 from catgrad.ops.reduce import Broadcast
 from catgrad.printing.dialect import Literal
 from catgrad.programs.passes.prune import prune
@@ -23,6 +25,13 @@ ROUNDED_TWICE = (Dtype.float32, Dtype.float64)
 class Affine(Op, register=False):
     """x · W + b, for a matrix W and a vector b."""
 
+    result = "affine"
+
+
+class AffineConv(Op, register=False):
+    """The convolution of x with W, plus a vector b of channels."""
+
+    op: Conv
     result = "affine"
 
 
@@ -51,7 +60,7 @@ class Lerp(Op, register=False):
 
 
 def affine_maps(function: Function) -> Function:
-    """Fuse matrix products with the addition of a vector, where the product has no other reader."""
+    """Fuse products and convolutions with the addition of a vector, where they have no other reader."""
     return prune(Rewriter(function).sweep(partial(_affine, function.uses())))
 
 
@@ -65,10 +74,12 @@ def _affine(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | N
         return None
     for product, shift in (apply.inputs, apply.inputs[::-1]):
         copies = rewriter.op(shift)
-        if _only_here(uses, rewriter, product, MatMul) and isinstance(copies, Broadcast):
-            x, w = rewriter.producer[product].inputs
-            if rewriter.types[w].rank == 2 and copies.axes == tuple(range(len(copies.shape) - 1)):
-                (b,) = rewriter.producer[shift].inputs
+        if isinstance(copies, Broadcast) and _only_here(uses, rewriter, product, MatMul | Conv):
+            (x, w), (b,) = rewriter.producer[product].inputs, rewriter.producer[shift].inputs
+            op, axis = rewriter.op(product), [k for k in range(len(copies.shape)) if k not in copies.axes]
+            if isinstance(op, Conv) and axis == [1]:
+                return (rewriter.apply_as(rewriter.types[apply.outputs[0]], AffineConv(op), x, w, b),)
+            if isinstance(op, MatMul) and rewriter.types[w].rank == 2 and axis == [len(copies.shape) - 1]:
                 return (rewriter.apply_as(rewriter.types[apply.outputs[0]], Affine(), x, w, b),)
     return None
 
@@ -123,7 +134,7 @@ def _fused(
     return AddProduct(f"{sign}1"), y, z
 
 
-def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op]) -> bool:
+def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op] | UnionType) -> bool:
     """Return whether a value is computed by such an operation and has neither name nor other reader."""
     once = value < len(uses) and uses[value] == 1 and value not in rewriter.names
     return once and isinstance(rewriter.op(value), kind)
