@@ -101,12 +101,12 @@ def others(x: Var) -> Axes:
     return (0, *range(2, x.type.rank))
 
 
-def copied(channels: Any, x: Var) -> Var:
+def copied(channels: Var, x: Var) -> Var:
     """Broadcast a number for each channel to the shape of x."""
     return broadcast(channels, x.shape, others(x))
 
 
-def tracked(x: Var, mean_so_far: Any, variance_so_far: Any, momentum: float) -> tuple[Var, Var]:
+def tracked(x: Var, mean_so_far: Var, variance_so_far: Var, momentum: float) -> tuple[Var, Var]:
     """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
     _, variance = moments(x)
     wide = x.dtype.wide  # float16 cannot represent the size of a batch

@@ -218,7 +218,7 @@ cholesky, solve = Cholesky(), Solve()
 determinant, log_determinant = Determinant(), LogDeterminant()
 
 
-def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False) -> Any:
+def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False) -> Var:
     """Solve A · X = B for a triangle A, by `SolveTriangular`."""
     return SolveTriangular(is_upper, unit)(a, b)
 
@@ -268,12 +268,12 @@ def _eliminate(a: Array, b: Array) -> None:
             m[others] -= np.outer(a[others, k], m[k])
 
 
-def inverse(a: Var) -> Any:
+def inverse(a: Var) -> Var:
     """Return A⁻¹, for matrices that are the last two axes of A."""
     return Solve()(a, diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)()))
 
 
-def adjugate(a: Any) -> Any:
+def adjugate(a: Var) -> Var:
     """Return the adjugate, A⁻¹ · det A, also of a singular matrix, by elimination with complete pivoting.
 
     The last pivot, which alone is 0 in a matrix of rank n - 1, is multiplied by and not divided by.
@@ -303,14 +303,14 @@ def adjugate(a: Any) -> Any:
     return matmul(order, factor) * sign_and_size
 
 
-def outer(x: Var, y: Var) -> Any:
+def outer(x: Var, y: Var) -> Var:
     """Return the outer products of the last axes: z[…, i, j] = x[…, i] · y[…, j]."""
     lead = tuple(range(x.type.rank - 1))
     i, j = x.type.rank - 1, x.type.rank
     return Contract((*lead, i), (*lead, j), (*lead, i, j))(x, y)
 
 
-def matmul(x: Var, y: Var) -> Any:
+def matmul(x: Var, y: Var) -> Var:
     """Return the products of matrices that are the last two axes."""
     lead = tuple(range(x.type.rank - 2))
     i, k, j = range(len(lead), len(lead) + 3)

@@ -76,7 +76,7 @@ def prod(x: Var, axes: int | Sequence[int] | None = None) -> Any:
     return reshape(rows, *shape)
 
 
-def cumprod(x: Var, axis: int = -1) -> Any:
+def cumprod(x: Var, axis: int = -1) -> Var:
     """Running product along an axis: yᵢ = Πⱼ xⱼ over j ≤ i.
 
     Type:     (T) -> T for numeric T
@@ -90,7 +90,7 @@ def cumprod(x: Var, axis: int = -1) -> Any:
     return _over_rows(lambda rows, one: scan(step, one, rows)[1], x, axis, 1)
 
 
-def logcumsumexp(x: Var, axis: int = -1) -> Any:
+def logcumsumexp(x: Var, axis: int = -1) -> Var:
     """Logarithm of the running sum of exponentials along an axis: yᵢ = ln Σⱼ e^xⱼ over j ≤ i.
 
     Type:     (T) -> T for floating T
@@ -122,7 +122,7 @@ def cummin(x: Var, axis: int = -1) -> tuple[Var, Var]:
     return _extremum(lambda new, old: new <= old, x, axis)
 
 
-def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Any, Any]:
+def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Var, Var]:
     (place,) = normalised(axis, x.type.rank)
 
     def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> Any:

@@ -258,7 +258,7 @@ def pad(x: Var, margins: Sequence[tuple[Size, Size]]) -> Var:
     return Pad(x.shape, numbers(tuple(before for before, _ in margins)), whole)(x)
 
 
-def concat(arrays: Sequence[Var], axis: int = 0) -> Any:
+def concat(arrays: Sequence[Var], axis: int = 0) -> Var:
     """Concatenate arrays along an axis."""
     if not arrays:
         raise OptionError("there must be arrays to join", "there are none", "give at least one")
@@ -270,7 +270,7 @@ def concat(arrays: Sequence[Var], axis: int = 0) -> Any:
     return Concat(place, sizes)(*arrays)
 
 
-def stack(arrays: Sequence[Var], axis: int = 0) -> Any:
+def stack(arrays: Sequence[Var], axis: int = 0) -> Var:
     """Stack arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in arrays], axis)
 

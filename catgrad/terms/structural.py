@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from catgrad.errors import DtypeError
 from catgrad.naming import require_name_of_array
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.types import Array, Dtype, NdArrayType
+
+if TYPE_CHECKING:
+    from catgrad.terms.var import Var
 
 
 def is_differentiable(type: NdArrayType) -> bool:
@@ -181,12 +184,12 @@ class Label(Named):
         return [(Label("x"), (NdArrayType((2, 3)),))]
 
 
-def part(name: str, x: Any) -> Any:
+def part(name: str, x: Var) -> Var:
     """Name a part of a definition, within the layer that computes it."""
     return Label(PART + name)(x)
 
 
-def result(name: str, x: Any) -> Any:
+def result(name: str, x: Var) -> Var:
     """Name the result of a definition, within the layer of what it is computed from."""
     return Label(RESULT + name)(x)
 
@@ -259,7 +262,7 @@ class Assume(Barrier):
         return [(cls(1, ((2, 1),)), (NdArrayType((2, 3)),))]
 
 
-def zeros_like(x: Any) -> Any:
+def zeros_like(x: Var) -> Var:
     """Return zeros of the type of x."""
     return Constant(x.type, 0)()
 

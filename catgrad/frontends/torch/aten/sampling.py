@@ -50,7 +50,7 @@ def _indices(x: Var, k: Any, s: Any, p: Any, d: Any) -> Any:
     windows = ops.window(pad(x, margins, -inf), axes, k, s, d)
     counts = windows.shape[lead : lead + spatial]
     place = ops.argmax(ops.reshape(windows, *x.shape[:lead], *counts, prod(k)))
-    index = zeros_like(place)
+    index: Any = zeros_like(place)
     for axis in range(spatial):
         inner = prod(k[axis + 1 :])
         offset = place if inner == 1 else ops.floor_divide(place, Constant(place.type, inner)())
