@@ -15,7 +15,7 @@ Filter = Callable[[Any], Any]
 """Weights of elements by their distances, in units of the filter's width."""
 
 
-def _cubic(d: Any, a: float = -0.5) -> Var:
+def _cubic(d: Var, a: float = -0.5) -> Var:
     """Return the weights of cubic convolution, which has a = -1/2 here and -3/4 without antialiasing."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = (((d - 5) * d + 8) * d - 4) * a

@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import as_floating, axes_of, summed
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.types import TorchDtype
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -16,7 +17,7 @@ aten("prod.default")(lambda x, dtype=None: ops.prod(summed(x, dtype)))
 
 
 @aten("prod.dim_int")
-def product_along(x: Var, dim: int, keepdim: bool = False, dtype: Any = None) -> Var:
+def product_along(x: Var, dim: int, keepdim: bool = False, dtype: TorchDtype | None = None) -> Var:
     """Product along an axis; of integers and booleans in int64."""
     axes = axes_of(x, dim)
     y = ops.prod(summed(x, dtype), axes if x.type.rank else None)
@@ -27,7 +28,7 @@ def _running(name: str, function: Callable[[Any, int], Any]) -> None:
     """Register running sums or products along an axis; of integers and booleans in int64."""
 
     @aten(f"{name}.default")
-    def running(x: Var, dim: int, dtype: Any = None) -> Any:
+    def running(x: Var, dim: int, dtype: TorchDtype | None = None) -> Var:
         x = summed(x, dtype)
         return function(x, dim) if x.type.rank else x
 
@@ -40,7 +41,7 @@ def _extrema(name: str, function: Callable[[Any, int], Any]) -> None:
     """Register running extrema along an axis, and their indices: the last of equal elements."""
 
     @aten(f"{name}.default")
-    def running(x: Var, dim: int) -> Any:
+    def running(x: Var, dim: int) -> tuple[Var, Var]:
         return function(x, dim) if x.type.rank else (x, ops.cast(zeros_like(x), Dtype.int64))
 
 

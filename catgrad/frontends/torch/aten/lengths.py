@@ -28,7 +28,7 @@ def convolved(x: Var, w: Any, op: Conv) -> Var:
     return op.joined(y, 1)
 
 
-def transposed(x: Var, w: Any, op: ConvTranspose) -> Var:
+def transposed(x: Var, w: Var, op: ConvTranspose) -> Var:
     """Transposed convolution of x : [N, O, …]: convolution, by reversed weights, of x with zeros between."""
     margins = []
     for k, (stride, padding, rest) in enumerate(zip(op.strides, op.padding, op.output_padding, strict=True)):
@@ -107,7 +107,7 @@ def _count(length: Size, size: int, stride: int, dilation: int) -> Size:
     return steps + 1  # type: ignore[operator]
 
 
-def _spread(x: Var, axis: int, stride: int) -> Any:
+def _spread(x: Var, axis: int, stride: int) -> Var:
     """Insert zeros between the elements along an axis: stride - 1 after each but the last."""
     if stride == 1:
         return x

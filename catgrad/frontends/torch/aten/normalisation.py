@@ -14,8 +14,9 @@ from catgrad.types import NdArrayType
 
 @aten("layer_norm.default")
 def layer_norm(
-    x: Var, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
-) -> Var:
+    x: Var, shape: list[int], weight: Var | None = None, bias: Var | None = None, eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Var:  # fmt: skip
     """Layer normalisation: (x - μ) / √(σ² + ε) · w + b over the last axes."""
     if weight is not None and bias is not None:
         return ops.affine_layer_norm(x, weight, bias, eps)
@@ -25,7 +26,7 @@ def layer_norm(
 
 
 @aten("rms_norm.default")
-def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = None) -> Var:
+def rms_norm(x: Var, shape: list[int], weight: Var | None = None, eps: float | None = None) -> Var:
     """RMS normalisation: x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
     y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
     return y if weight is None else y * ops.broadcast_to(weight, y.shape)
@@ -33,16 +34,17 @@ def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = N
 
 @aten("group_norm.default")
 def group_norm(
-    x: Var, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
-) -> Any:
+    x: Var, groups: int, weight: Var | None = None, bias: Var | None = None, eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Var:  # fmt: skip
     """Group normalisation: (x - μ) / √(σ² + ε) · w + b over each group of channels."""
     return _by_channel(ops.group_norm(x, groups, eps), weight, bias)
 
 
 @aten("_native_batch_norm_legit_no_training.default")
 def batch_norm(
-    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, mean: Var, variance: Var, momentum: float, eps: float
+) -> tuple[Var, Var, Var]:
     """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b, and empty arrays."""
     y = (x - copied(mean, x)) * copied(ops.rsqrt(variance + eps), x)
     none = Constant(NdArrayType((0,), x.dtype), 0)()
@@ -51,8 +53,9 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit_functional.default")
 def batch_norm_in_training(
-    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, mean: Var, variance: Var, training: bool, momentum: float,
+    eps: float,
+) -> tuple[Var, ...]:  # fmt: skip
     """Batch normalisation by statistics of the batch, those, and the new running statistics."""
     if not training:
         return (*batch_norm(x, weight, bias, mean, variance, momentum, eps), mean, variance)
@@ -62,7 +65,7 @@ def batch_norm_in_training(
 
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
-    x: Var, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+    x: Var, weight: Var | None, bias: Var | None, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none, and those."""
     [x] = Assume(1, several(x.type)).apply(x)
@@ -78,7 +81,7 @@ def _statistics(x: Var, eps: float) -> tuple[Any, Any]:
     return ops.mean(fixed, axes), ops.rsqrt(variance + eps)
 
 
-def _by_channel(y: Any, weight: Any, bias: Any) -> Any:
+def _by_channel(y: Var, weight: Var | None, bias: Var | None) -> Var:
     """Scale and shift each channel: y · w + b."""
     y = y if weight is None else y * copied(weight, y)
     return y if bias is None else y + copied(bias, y)
