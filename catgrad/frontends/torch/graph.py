@@ -46,7 +46,7 @@ class Walk:
         self.variables: dict[Node, Var | Pair] = {}
         self.refusals: list[CatgradError] = []
 
-    def run(self, module: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, module: GraphModule, inputs: Sequence[Tensor | Var | None]) -> list[Any]:
         """Interpret the graph on these inputs, and return its outputs.
 
         Raises: UnsupportedOp, or the only error, for all operations that cannot be translated
@@ -146,7 +146,7 @@ class Walk:
         _check(node, result, self.size)
         return result
 
-    def _part(self, node: Node, results: Any) -> Any:
+    def _part(self, node: Node, results: Sequence[Any]) -> Any:
         part = results[node.args[1]]
         require(
             part is not None,

@@ -11,6 +11,7 @@ from catgrad.terms.var import Var
 if TYPE_CHECKING:
     import torch
 
+Graph: TypeAlias = "torch.fx.Graph"
 Module: TypeAlias = "torch.nn.Module"
 Node: TypeAlias = "torch.fx.Node"
 Tensor: TypeAlias = "torch.Tensor"
@@ -18,6 +19,9 @@ TorchDtype: TypeAlias = "torch.dtype"
 OpOverload: TypeAlias = "torch._ops.OpOverload"
 Program: TypeAlias = "torch.export.ExportedProgram"
 GraphModule: TypeAlias = "torch.fx.GraphModule"
+
+Replacement: TypeAlias = tuple[object, str, object]
+"""What is replaced during a trace: an owner, the name of its attribute, and the value."""
 
 Dims: TypeAlias = int | Sequence[int] | None
 """Axes among the arguments of an operation: one, several, or all for None."""

@@ -15,6 +15,7 @@ from catgrad.errors import ArtifactError, CatgradError, OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.frontends.torch.hugging_face import configuration
 from catgrad.frontends.torch.hugging_face.limits import limited_to
+from catgrad.frontends.torch.types import Module
 from catgrad.types import Array, widened
 
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
@@ -107,7 +108,7 @@ def _one_sentence(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _load(module: Any, arrays: Mapping[str, Array], folder: Path) -> None:
+def _load(module: Module, arrays: Mapping[str, Array], folder: Path) -> None:
     """Copy the arrays of files into the model. Raises: ArtifactError unless they are those of the model"""
     import torch
 
@@ -132,7 +133,7 @@ def _load(module: Any, arrays: Mapping[str, Array], folder: Path) -> None:
             state[name].copy_(torch.from_numpy(np.require(widened(array), requirements=["C", "W"])))
 
 
-def _renamed(module: Any, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _renamed(module: Module, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays by the model's names: files of the model without its head lack a prefix.
 
     Arrays that transformers ignores are left out.

@@ -7,13 +7,15 @@ from typing import Any
 import torch
 from torch.nn import _reduction, functional
 
+from catgrad.frontends.torch.types import Tensor
+
 
 def multi_margin_loss(
     input: Any,
-    target: Any,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight: Any = None,
+    weight: Tensor | None = None,
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",

@@ -10,10 +10,12 @@ from pathlib import Path
 from traceback import walk_stack, walk_tb
 from typing import Any
 
+from catgrad.frontends.torch.types import Module
+
 Frames = Iterable[tuple[Any, int]]
 
 
-def place_of(error: BaseException, module: Any = None) -> str:
+def place_of(error: BaseException, module: Module | None = None) -> str:
     """Return the innermost line of the user's code in the traceback of an error.
 
     It begins with the dotted name of the part of `module` that runs there.
@@ -33,7 +35,7 @@ def code_of(error: BaseException) -> str:
     return linecache.getline(*next(lines, ("", 0))).strip()
 
 
-def _place(frames: Frames, module: Any) -> str:
+def _place(frames: Frames, module: Module | None) -> str:
     """Format the first line of the user, after the dotted name of the first part of a module."""
     names = {id(part): name for name, part in module.named_modules()} if module is not None else {}
     path = place = ""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.frontends.torch.tracing.places import current_place, is_of_user
+from catgrad.frontends.torch.types import Module
 
 TABLES = ("_parameters", "_buffers")
 """Attributes of a module that PyTorch looks after."""
@@ -52,7 +53,7 @@ def other_seeds() -> Iterator[None]:
             restore(state)
 
 
-def attributes(module: Any) -> State:
+def attributes(module: Module) -> State:
     """Return the attributes of all parts of a module, by their dotted names, without tensors."""
     seen: set[int] = set()
     return {
@@ -69,7 +70,7 @@ def changed(before: State, after: State) -> list[str]:
 
 
 @contextlib.contextmanager
-def restored(module: Any) -> Iterator[None]:
+def restored(module: Module) -> Iterator[None]:
     """Restore the attributes of all parts of a module that have changed."""
     before = attributes(module)
     saved = [

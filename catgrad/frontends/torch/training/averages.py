@@ -14,6 +14,7 @@ from catgrad.errors import OptionError
 from catgrad.frontends.imported import Imported
 from catgrad.frontends.torch.training.known_classes import known_class, unwrapped
 from catgrad.frontends.torch.training.optimisers import several
+from catgrad.frontends.torch.types import Module
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers.averages import ema
 from catgrad.learn.schedules import Momentum, Schedule
@@ -35,7 +36,7 @@ def with_averages(
     state: Mapping[str, Array],
     averaged: Any,
     optimizer: Any,
-    module: Any,
+    module: Module,
     imported: Imported,
 ) -> tuple[Optimiser, dict[str, Array]]:
     """Return an optimiser that continues an averaged model, and its state, the averages among it.
@@ -65,7 +66,7 @@ def require_leads(task: Task, state: Mapping[str, Array]) -> None:
             _refuse_constant(parameter.name)
 
 
-def update(averaged: Any, module: Any, step: int) -> None:
+def update(averaged: Any, module: Module, step: int) -> None:
     """Update an averaged model, after `step` updates of the module."""
     if hasattr(averaged, "update_parameters"):
         averaged.update_parameters(module)
@@ -137,7 +138,7 @@ def _states(optimizer: Any) -> list[Mapping[str, Any]]:
     return [] if isinstance(optimizer, Optimiser) else [held for held in optimizer.state.values() if held]
 
 
-def _arrays(averaged: Any, module: Any, imported: Imported) -> dict[str, tuple[Array, Array]]:
+def _arrays(averaged: Any, module: Module, imported: Imported) -> dict[str, tuple[Array, Array]]:
     """Return the average of each parameter, and the lead of the parameter over it."""
     own, means = dict(module.named_parameters()), dict(averaged.module.named_parameters())
     types = [{name: (p.shape, p.dtype) for name, p in each.items()} for each in (own, means)]

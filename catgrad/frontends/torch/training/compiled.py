@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from catgrad.frontends.torch.training.averages import require_leads, with_averag
 from catgrad.frontends.torch.training.criteria import criterion, described
 from catgrad.frontends.torch.training.optimisers import continued
 from catgrad.frontends.torch.training.targets import split_dynamic, target_types
+from catgrad.frontends.torch.types import Module, Tensor
 from catgrad.learn.compile import emit_by_default
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import EMITTED, LEARNER, Task
@@ -166,8 +168,8 @@ class ModuleLearner:
 
 
 def compile_module(
-    module: Any,
-    example_inputs: Any,
+    module: Module,
+    example_inputs: Tensor | Sequence[Any],
     optimizer: Any,
     loss: Any,
     target: str = "numpy",
@@ -225,7 +227,7 @@ def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
     return cast(Learner, compiled.learner(seed))
 
 
-def _like(torch: Any, value: Any, tensor: Any) -> Any:
+def _like(torch: ModuleType, value: Any, tensor: Any) -> Any:
     """Convert an array of any library to a tensor of the dtype and device of another."""
     # PyTorch takes no negative strides, which NumPy has after a flip.
     return torch.tensor(np.ascontiguousarray(widened(as_numpy(value)))).reshape(tensor.shape).to(tensor)

@@ -11,7 +11,9 @@ from catgrad.frontends.torch.importer import Importer
 from catgrad.frontends.torch.tensors import example, example_sizes
 from catgrad.frontends.torch.tracing.export import Export
 from catgrad.frontends.torch.training.targets import Types
+from catgrad.frontends.torch.types import Module, Tensor
 from catgrad.learn.checks import Loss
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll", "nll_loss")
@@ -54,7 +56,7 @@ def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, T
     raise refusal
 
 
-def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
+def _imported(loss: Module, outputs: Types, labels: Types) -> Loss:
     """Import a function of tensors of these types."""
     import torch
 
@@ -76,7 +78,7 @@ def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
             "make it part of the model",
         )
 
-    def compute(*arrays: Any) -> Any:
+    def compute(*arrays: Var) -> Any:
         return model.apply(*arrays)[0]
 
     return compute
@@ -86,13 +88,13 @@ class _Applied:
     """A loss as a module on all outputs and targets."""
 
     @staticmethod
-    def of(torch: Any, loss: Any) -> Any:
+    def of(torch: Any, loss: Module) -> Module:
         class Applied(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.loss = loss
 
-            def forward(self, *arrays: Any) -> Any:
+            def forward(self, *arrays: Tensor) -> Tensor:
                 return self.loss(*arrays)
 
         return Applied()
@@ -114,7 +116,7 @@ def counterpart(loss: Any) -> Any:
             "pass loss= as a function of tensors",
         )
 
-    def compute(y_hat: Any, y: Any) -> Any:
+    def compute(y_hat: Tensor, y: Tensor) -> Tensor:
         import torch
 
         named = dict(options)

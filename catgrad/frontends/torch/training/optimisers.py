@@ -14,6 +14,7 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.training.optimiser_options import NAMES, known_path, of_group
 from catgrad.frontends.torch.training.schedulers import epoch_of, of_schedulers
+from catgrad.frontends.torch.types import Module, Tensor
 from catgrad.learn.optimiser import Optimiser, begun_later, frozen, grouped, require_optimiser
 from catgrad.terms.state import STEP, Slot
 from catgrad.types import Array, as_numpy
@@ -72,7 +73,7 @@ def several(value: Any) -> list[Any]:
 
 
 def continued(
-    optimizer: Any, scheduler: Any, module: Any, trained: Iterable[str]
+    optimizer: Any, scheduler: Any, module: Module, trained: Iterable[str]
 ) -> tuple[Optimiser, dict[str, Array]]:
     """Return one of ours that continues optimisers of torch.optim for `trained` parameters, and its state.
 
@@ -105,7 +106,7 @@ def continued(
     return grouped(lambda slot: by_name.get(slot.name, frozen())), state
 
 
-def _of_ours(optimiser: Any, schedulers: Sequence[Any]) -> Optimiser:
+def _of_ours(optimiser: Optimiser, schedulers: Sequence[Any]) -> Optimiser:
     if schedulers:
         raise OptionError(
             "a scheduler must be one of an optimiser of torch.optim",
@@ -197,7 +198,7 @@ def counterpart(optimiser: Optimiser, parameters: Sequence[Any]) -> Any:
     return make(parameters, **options)
 
 
-def _state(held: Mapping[str, Any], optimiser: Optimiser, name: str, parameter: Any) -> dict[str, Array]:
+def _state(held: Mapping[str, Any], optimiser: Optimiser, name: str, parameter: Tensor) -> dict[str, Array]:
     """Return the state of one parameter, by the names of ours."""
     from catgrad.frontends.torch.aten.operands import type_of
 
