@@ -141,7 +141,7 @@ def _mixed(weights: Any, v: Var) -> Var:
     return y
 
 
-def shared_heads(x: Var, heads: int) -> Var:
+def shared_heads(x: Var, heads: Size) -> Var:
     """Copy each head of keys or values for the heads that share it: [b…, k, t, e] to [b…, heads, t, e]."""
     *batch, own, t, e = x.shape
     if own == heads:

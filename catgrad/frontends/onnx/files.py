@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, brief, translated
-from catgrad.frontends.onnx.types import Graph, Model
+from catgrad.frontends.onnx.types import Graph, Initialiser, Model
 from catgrad.paths import require_file
 from catgrad.tools import Package
 
@@ -17,7 +16,7 @@ MAX_FILE_BYTES = 2**31
 """The greatest protocol buffer; larger models keep their arrays in other files."""
 
 
-def load(source: Any) -> Model:
+def load(source: object) -> Model:
     """Return the ModelProto in a file, in bytes, or itself, with all its arrays, after ONNX's own checks.
 
     Raises: ArtifactError if it is damaged, or an array lies outside the folder of the model; ToolError
@@ -88,7 +87,7 @@ def _read_arrays(model: Model, folder: Path | None) -> None:
             tensor.raw_data = data
 
 
-def tensors(graph: Graph) -> Iterator[Any]:
+def tensors(graph: Graph) -> Iterator[Initialiser]:
     """Yield the initialisers and constants of a graph, and of graphs inside."""
     yield from graph.initializer
     for node in graph.node:

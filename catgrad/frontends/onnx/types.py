@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Attribute: TypeAlias = "onnx.AttributeProto"
 Graph: TypeAlias = "onnx.GraphProto"
+Initialiser: TypeAlias = "onnx.TensorProto"
 Model: TypeAlias = "onnx.ModelProto"
 Node: TypeAlias = "onnx.NodeProto"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.registry import require
 from catgrad.frontends.torch.tensors import constant, held, stored
 from catgrad.frontends.torch.tracing.export import Export
-from catgrad.frontends.torch.types import Tensor
+from catgrad.frontends.torch.types import InputSpec, Tensor
 from catgrad.functors.expand import Expand
 from catgrad.initialisers import Filled, Stored
 from catgrad.ops.literal import is_uniform
@@ -83,7 +82,7 @@ class Importer:
         require_real(value, f"the input {name}")
         return type_of(value, self.axes.size)
 
-    def _held(self, spec: Any) -> Tensor | Var | None:
+    def _held(self, spec: InputSpec) -> Tensor | Var | None:
         """Return a tensor of the module: a variable if it is trained or updated, else the tensor."""
         if spec.kind.name == "TOKEN" or not (self.nodes[spec.arg.name].users or spec.target in self.changed):
             return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from catgrad.dims import numbers
 from catgrad.frontends import imported
 from catgrad.frontends.torch.aten.operands import type_of
-from catgrad.frontends.torch.types import Program, Tensor
+from catgrad.frontends.torch.types import InputSpec, Program, Tensor
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType, as_numpy, symbols
 
@@ -16,7 +15,7 @@ SMALLEST_EXAMPLE = 3
 """The size of the first symbolic axis of examples; further axes have other odd sizes."""
 
 
-def held(program: Program, spec: Any) -> Tensor:
+def held(program: Program, spec: InputSpec) -> Tensor:
     """Return the tensor of an exported program that an input specification names."""
     known = program.state_dict
     return known[spec.target] if spec.target in known else program.constants[spec.target]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ onnx("Size", since=(13, 19, 21, 23, 24, 25))(lambda x: sizes_array([x.type.size]
 
 
 @onnx("Constant", since=_SINCE[:1] + _SINCE[2:])
-def constant(**value: Any) -> Array:
+def constant(**value: object) -> Array:
     """Return a constant."""
     ((kind, array),) = value.items()
     dtypes = {

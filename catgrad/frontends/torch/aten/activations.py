@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import inf, isfinite
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import together
+from catgrad.frontends.torch.aten.operands import Operand, together
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Operand
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 

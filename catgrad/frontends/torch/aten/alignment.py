@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Size
@@ -16,7 +15,7 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
-def _numbers(lengths: Any) -> Var:
+def _numbers(lengths: Var | list[int]) -> Var:
     """Return lengths, a list or an array, as int64."""
     if isinstance(lengths, Var):
         return ops.cast(ops.reshape(lengths, -1), Dtype.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
@@ -11,7 +10,7 @@ from catgrad.ops.contract import Contract
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
-Filter = Callable[[Any], Any]
+Filter = Callable[[Var], Var]
 """Weights of elements by their distances, in units of the filter's width."""
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.elementwise import divide
 from catgrad.frontends.torch.aten.operands import as_floating, at, common_shape, floats, of_two, promoted
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Operand
 from catgrad.ops.trigonometric import is_negative
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
@@ -65,7 +63,7 @@ def add_quotient(x: Var, y: Var, z: Var, value: float = 1) -> Var:
 
 
 @aten("lerp.Scalar", "lerp.Tensor")
-def interpolate(x: Var, y: Var, weight: Operand) -> Var:
+def interpolate(x: Var, y: Var, weight: Var | float) -> Var:
     """Linear interpolation: x + weight · (y - x), from the nearer end."""
     x, y, weight = _three(x, y, weight)
     near = x + weight * (y - x)
@@ -73,7 +71,7 @@ def interpolate(x: Var, y: Var, weight: Operand) -> Var:
     return ops.select(ops.absolute(weight) < 0.5, near, far)
 
 
-def _three(x: Var, y: Var, z: Operand) -> tuple[Var, Var, Var]:
+def _three(x: Var, y: Var, z: Var | float) -> tuple[Var, Var, Var]:
     """Convert operands to the shape of all three and the dtype of the first two."""
     dtype = promoted(x, y)
     shape = common_shape(*(v.shape for v in (x, y, z) if isinstance(v, Var)))
@@ -108,14 +106,15 @@ for _name, _shift in (("left", ops.shift_left), ("right", ops.shift_right)):
 
 
 @of_two("gcd.default")
-def greatest_common_divisor(x: Var, y: Var) -> Any:
+def greatest_common_divisor(x: Var, y: Var) -> Var:
     """Return the last remainder of Euclid's algorithm that is not 0, after as many steps as it may need."""
 
     def remainder(a: Var, b: Var) -> tuple[Var, Var]:
         return ops.select(b == 0, a, b), ops.select(b == 0, b, ops.remainder(a, ops.select(b == 0, a + 1, b)))
 
     steps = 47 if x.dtype is Dtype.int32 else 93  # Fibonacci numbers need the most
-    return ops.repeat(remainder, steps, ops.absolute(x), ops.absolute(y))[0]
+    result: Var = ops.repeat(remainder, steps, ops.absolute(x), ops.absolute(y))[0]
+    return result
 
 
 @of_two("lcm.default")

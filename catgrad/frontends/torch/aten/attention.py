@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import matmul
@@ -19,7 +18,7 @@ from catgrad.types import Dtype
 
 @aten("scaled_dot_product_attention.default", is_random=True)
 def attention(
-    q: Any,
+    q: Var,
     k: Var,
     v: Var,
     attn_mask: Var | None = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import at, common_shape, of_two, promoted, together
+from catgrad.frontends.torch.aten.operands import Operand, at, common_shape, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Operand
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 

@@ -18,11 +18,10 @@ from catgrad.frontends.torch.aten import (  # noqa: F401  # each registers funct
 )
 from catgrad.frontends.torch.aten.contractions import linear, matmul
 from catgrad.frontends.torch.aten.elementwise import add, multiply
-from catgrad.frontends.torch.aten.operands import together
+from catgrad.frontends.torch.aten.operands import TorchDtype, together
 from catgrad.frontends.torch.aten.pairs import Complex, Pair, bilinear, conjugate, in_parts
 from catgrad.frontends.torch.aten.parts import select
 from catgrad.frontends.torch.registry import aten, of_pairs, real
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.terms.var import Var
 
 LINEAR: dict[str, str] = {

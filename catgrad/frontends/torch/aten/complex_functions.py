@@ -10,12 +10,11 @@ from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.complex import polar, scaled
 from catgrad.frontends.torch.aten.creation import to
 from catgrad.frontends.torch.aten.elementwise import divide
-from catgrad.frontends.torch.aten.operands import dtype_from
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, dtype_from
 from catgrad.frontends.torch.aten.pairs import Complex, Pair, imaginary_of, in_parts, is_complex, real_of
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.aten.transcendental import hypotenuse
 from catgrad.frontends.torch.registry import of_pairs, real, require
-from catgrad.frontends.torch.types import Dims, TorchDtype
 from catgrad.ops.trigonometric import common_scale, is_negative
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var

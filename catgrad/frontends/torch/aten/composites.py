@@ -11,14 +11,13 @@ from catgrad.frontends.torch.aten.convolutions import convolution
 from catgrad.frontends.torch.aten.creation import arange, full, to
 from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.aten.normalisation import batch_norm
-from catgrad.frontends.torch.aten.operands import axes_of, common_shape, dtype_from
+from catgrad.frontends.torch.aten.operands import TorchDtype, axes_of, common_shape, dtype_from
 from catgrad.frontends.torch.aten.parts import concat, every, pad, split
 from catgrad.frontends.torch.aten.reductions import log_softmax, softmax
 from catgrad.frontends.torch.aten.scalars import as_vector
 from catgrad.frontends.torch.aten.shapes import view
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.registry import composite, real
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType

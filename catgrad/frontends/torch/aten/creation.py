@@ -7,9 +7,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim, Size, divided
-from catgrad.frontends.torch.aten.operands import at, default_float, dtype_from
+from catgrad.frontends.torch.aten.operands import TorchDtype, at, default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import as_floating, axes_of, summed
+from catgrad.frontends.torch.aten.operands import TorchDtype, as_floating, axes_of, summed
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype

@@ -7,10 +7,9 @@ from math import log1p, pi
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.creation import _dtype
-from catgrad.frontends.torch.aten.operands import at, common_shape
+from catgrad.frontends.torch.aten.operands import TorchDtype, at, common_shape
 from catgrad.frontends.torch.aten.randomness import normal_noise, uniform_noise
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.terms.var import Var

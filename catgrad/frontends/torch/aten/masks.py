@@ -7,9 +7,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import at, together
+from catgrad.frontends.torch.aten.operands import Operand, at, together
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Operand
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
 from catgrad.frontends.torch.aten.short_integers import LEAST, stored_dtype
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Dims, Operand, Tensor, TorchDtype
+from catgrad.frontends.torch.types import Tensor
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
+if TYPE_CHECKING:
+    import torch
+
 F = TypeVar("F", bound=Callable[[Var, Var], Any])
+
+TorchDtype: TypeAlias = "torch.dtype"
+
+Dims: TypeAlias = int | Sequence[int] | None
+"""Axes among the arguments of an operation: one, several, or all for None."""
+
+Operand: TypeAlias = Var | float | Dim
+"""An operand that is broadcast and cast to the type of the others: an array, a number or a size."""
 
 
 def dtype_from(torch_dtype: TorchDtype) -> Dtype:

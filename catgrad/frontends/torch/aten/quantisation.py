@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
+from catgrad.frontends.torch.aten.operands import TorchDtype
 from catgrad.frontends.torch.registry import aten, register, require
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.ops.quantised import along, clamped, nearest_levels
 from catgrad.terms.var import Var
 from catgrad.types import Dtype

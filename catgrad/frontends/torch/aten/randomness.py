@@ -7,8 +7,8 @@ from collections.abc import Callable
 from catgrad import ops
 from catgrad.dims import Size
 from catgrad.frontends.torch.aten.creation import _dtype, full
+from catgrad.frontends.torch.aten.operands import TorchDtype
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import TorchDtype
 from catgrad.ops.random import Dropout, random_normal, random_uniform, stream_of
 from catgrad.ops.shape import Shape
 from catgrad.terms.op import qualified

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
@@ -133,7 +133,11 @@ def image(
     return ops.slice(fold(windows), (0, 0, *p), (batch, channels, *size))
 
 
-def _padded(x: Var, margins: list[int], ends: Any) -> Var:
+Ends = Callable[[Var, int, int, int], tuple[Var, ...]]
+"""What goes before and after an axis, by two sizes."""
+
+
+def _padded(x: Var, margins: list[int], ends: Ends) -> Var:
     """Pad the last axes with their `ends`; the last axis has the first margins."""
     for k, (before, after) in enumerate(zip(margins[::2], margins[1::2], strict=True)):
         axis = x.type.rank - 1 - k

@@ -7,10 +7,9 @@ from math import inf, prod
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import as_floating, axes_of, dtype_from, summed
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, as_floating, axes_of, dtype_from, summed
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Dims, TorchDtype
 from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.var import Var
 from catgrad.types import Dtype

@@ -9,10 +9,9 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.indexing import number_of_place
-from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, moved
+from catgrad.frontends.torch.aten.operands import Operand, at, axes_of, common_shape, moved
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.frontends.torch.types import Operand
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var

@@ -8,10 +8,9 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Size
-from catgrad.frontends.torch.aten.operands import at, axes_of, promoted
+from catgrad.frontends.torch.aten.operands import Operand, at, axes_of, promoted
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten
-from catgrad.frontends.torch.types import Operand
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType

@@ -8,10 +8,9 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import at, axes_of, dtype_from
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, at, axes_of, dtype_from
 from catgrad.frontends.torch.aten.reductions import greatest, least, total, with_reduced_axes
 from catgrad.frontends.torch.registry import Meaning, aten
-from catgrad.frontends.torch.types import Dims, TorchDtype
 from catgrad.ops.power import root
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var

@@ -189,7 +189,7 @@ def _replace_updates(program: Program) -> None:
             program.graph_signature.replace_all_uses(old.name, new.name)
 
 
-def _function_of(target: Any) -> OpOverload | None:
+def _function_of(target: object) -> OpOverload | None:
     """Return the function that computes what an operation such as `relu_` writes to its first argument."""
     import torch
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -23,7 +22,7 @@ def replacements(module: Module) -> list[Replacement]:
 
     Raises: UnsupportedOp if an observer is on, as it would change the scales in evaluation too
     """
-    place: Any = sys.modules.get(PLACE)
+    place = sys.modules.get(PLACE)
     if place is None:
         return []
     # Subclasses may have methods of their own.

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from traceback import walk_stack, walk_tb
-from typing import Any
+from types import FrameType
 
 from catgrad.frontends.torch.types import Module
 
-Frames = Iterable[tuple[Any, int]]
+Frames = Iterable[tuple[FrameType, int]]
 
 
 def place_of(error: BaseException, module: Module | None = None) -> str:
@@ -23,7 +23,7 @@ def place_of(error: BaseException, module: Module | None = None) -> str:
     return _place(reversed(list(walk_tb(error.__traceback__))), module)
 
 
-def current_place(frame: Any = None) -> str:
+def current_place(frame: FrameType | None = None) -> str:
     """Return the innermost line of the user's code that is running, in a frame or those that called it."""
     return _place(walk_stack(frame), None)
 

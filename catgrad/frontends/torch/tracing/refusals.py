@@ -7,7 +7,6 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from catgrad.errors import UnsupportedOp, one_line
 from catgrad.frontends.torch.tracing.places import code_of, place_of
@@ -69,7 +68,7 @@ CAUSES: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
 """Texts of errors of torch.export, what must hold, what was found, and what to write."""
 
 
-def refusal(error: Exception, module: Module, inputs: Sequence[Any]) -> UnsupportedOp:
+def refusal(error: Exception, module: Module, inputs: Sequence[object]) -> UnsupportedOp:
     """Return the error for a module that torch.export does not trace.
 
     The module is called as it is, to tell an error of its own from a limit of torch.export.
@@ -94,7 +93,7 @@ def refusal(error: Exception, module: Module, inputs: Sequence[Any]) -> Unsuppor
     return UnsupportedOp("torch.export must be able to trace a module", found, REWRITE, where=where)
 
 
-def own_error(module: Module, inputs: Sequence[Any]) -> Exception | None:
+def own_error(module: Module, inputs: Sequence[object]) -> Exception | None:
     """Call a module on copies of its arrays, and return the error that it raises, if it does."""
     import torch
 
