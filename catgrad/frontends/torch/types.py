@@ -13,6 +13,8 @@ Node: TypeAlias = "torch.fx.Node"
 Tensor: TypeAlias = "torch.Tensor"
 OpOverload: TypeAlias = "torch._ops.OpOverload"
 InputSpec: TypeAlias = "torch.export.graph_signature.InputSpec"
+Optimizer: TypeAlias = "torch.optim.Optimizer"
+Scheduler: TypeAlias = "torch.optim.lr_scheduler.LRScheduler"
 Program: TypeAlias = "torch.export.ExportedProgram"
 GraphModule: TypeAlias = "torch.fx.GraphModule"
 

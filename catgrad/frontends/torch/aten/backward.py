@@ -80,7 +80,7 @@ def batch_norm_backward(
 ) -> Cotangents:  # fmt: skip
     """Reverse derivative of batch normalisation: by x, by its weight and by its bias."""
 
-    def forward(x: Var, w: Var | None) -> Any:
+    def forward(x: Var, w: Var | None) -> Var:
         if train:
             return batch_norm_of_batch(x, w, None, True, 0.0, eps)[0]
         return batch_norm(x, w, None, mean, variance, 0.0, eps)[0]

@@ -52,7 +52,7 @@ def cast(x: Var, dtype: TorchDtype | None = None, non_blocking: bool = False, co
 
 
 @composite("to.device")
-def moved(x: Var, device: Any, dtype: TorchDtype, non_blocking: bool = False, copy: bool = False) -> Var:
+def moved(x: Var, device: object, dtype: TorchDtype, non_blocking: bool = False, copy: bool = False) -> Var:
     """Cast x to another dtype, on any device."""
     return to(x, dtype)
 

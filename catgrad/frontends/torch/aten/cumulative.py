@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import TorchDtype, as_floating, axes_of, summed
@@ -23,7 +22,7 @@ def product_along(x: Var, dim: int, keepdim: bool = False, dtype: TorchDtype | N
     return ops.expand_dims(y, axes) if keepdim and x.type.rank else y
 
 
-def _running(name: str, function: Callable[[Any, int], Any]) -> None:
+def _running(name: str, function: Callable[[Var, int], Var]) -> None:
     """Register running sums or products along an axis; of integers and booleans in int64."""
 
     @aten(f"{name}.default")
@@ -36,7 +35,7 @@ _running("cumsum", ops.cumsum)
 _running("cumprod", ops.cumprod)
 
 
-def _extrema(name: str, function: Callable[[Any, int], Any]) -> None:
+def _extrema(name: str, function: Callable[[Var, int], tuple[Var, Var]]) -> None:
     """Register running extrema along an axis, and their indices: the last of equal elements."""
 
     @aten(f"{name}.default")

@@ -47,7 +47,7 @@ def averages(x: Var, sizes: Axes, strides: Axes, padding: Axes, counts_padding: 
     return mean if counts_padding else mean / _mean(windows(Constant(x.type, 1)(), 0, *geometry), len(sizes))
 
 
-def greatest(every: Any, spatial: int) -> Var:
+def greatest(every: Var, spatial: int) -> Var:
     """Return the greatest element of each window, of which the first gets the gradient, as in PyTorch."""
     flat = _flat(every, spatial)
     place = ops.expand_dims(ops.argmax(ops.stop_gradient(flat)), flat.type.rank - 1)
@@ -84,13 +84,13 @@ def windows(x: Var, filler: float, sizes: Axes, strides: Axes, padding: Axes, di
     return ops.permute(x, *order)
 
 
-def _flat(every: Any, spatial: int) -> Var:
+def _flat(every: Var, spatial: int) -> Var:
     """Return windows with their elements along one axis."""
     rank = every.type.rank - spatial
     return ops.reshape(every, *every.shape[:rank], product(every.shape[rank:]))
 
 
-def _mean(every: Any, spatial: int) -> Var:
+def _mean(every: Var, spatial: int) -> Var:
     return ops.mean(_flat(every, spatial), -1)
 
 

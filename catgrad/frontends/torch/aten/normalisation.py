@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
@@ -66,7 +64,7 @@ def batch_norm_in_training(
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
     x: Var, weight: Var | None, bias: Var | None, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+) -> tuple[Var, Var, Var]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none, and those."""
     [x] = Assume(1, several(x.type)).apply(x)
     centred, variance = moments(x)
@@ -74,7 +72,7 @@ def batch_norm_of_batch(
     return y, *_statistics(x, eps)
 
 
-def _statistics(x: Var, eps: float) -> tuple[Any, Any]:
+def _statistics(x: Var, eps: float) -> tuple[Var, Var]:
     """Return the mean of each channel, and 1 / √(σ² + ε), whose cotangents PyTorch ignores."""
     fixed, axes = stop_gradient(x), others(x)
     _, variance = moments(fixed)

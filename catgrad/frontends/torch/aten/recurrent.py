@@ -29,7 +29,7 @@ def _register(overload: str, cell: Cell) -> None:
     @aten(overload, is_random=True)
     def recurrent(
         x: Var,
-        first: Any,
+        first: Var | Sequence[Var],
         weights: Sequence[Var],
         has_biases: bool,
         num_layers: int,
@@ -107,11 +107,11 @@ def _recurrent(
 
 def _one_direction(
     cell: Cell, x: Var, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Var]
-) -> tuple[State, Any]:
+) -> tuple[State, Var]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
 
-    def iteration(state: State, row: Var) -> tuple[State, Any]:
+    def iteration(state: State, row: Sequence[Var]) -> tuple[State, Var]:
         gates, *exists = row
         return until_end(cell(gates, lambda h: linear(h, u, a), state), state, *exists)
 

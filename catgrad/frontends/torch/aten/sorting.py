@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Size
@@ -80,7 +79,7 @@ aten("median.default")(lambda x: _greatest_up_to(x, median))
 aten("nanmedian.default")(lambda x: _greatest_up_to(x, median_of_numbers))
 
 
-def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) -> Var:
+def _greatest_up_to(x: Var, statistic: Callable[[Var, int], tuple[Var, Var]]) -> Var:
     """Return an order statistic of all elements as a maximum, whose gradient is shared by equal elements."""
     flat = ops.reshape(x, -1)
     limit = ops.broadcast(statistic(ops.stop_gradient(flat), 0)[0], flat.shape)

@@ -17,7 +17,7 @@ from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.registry import require, translation
 from catgrad.frontends.torch.tensors import constant, held
 from catgrad.frontends.torch.tracing.export import Export
-from catgrad.frontends.torch.types import GraphModule, Tensor
+from catgrad.frontends.torch.types import GraphModule, InputSpec, Tensor
 from catgrad.functors import factor_buffers, factor_run_numbers
 from catgrad.initialisers import Stored
 from catgrad.terms.build import build
@@ -145,7 +145,7 @@ class _Import:
             results[:1] = Assume(1, self.assumed).apply(results[0])
         return results
 
-    def _held(self, spec: Any) -> Any:
+    def _held(self, spec: InputSpec) -> Any:
         """Return a constant tensor of the graph."""
         if spec.kind.name == "TOKEN":
             return None
@@ -154,6 +154,6 @@ class _Import:
         require(not tensor.requires_grad, "parameters must be inputs", found, EAGERLY)
         return tensor
 
-    def _constant(self, node: str, tensor: Any) -> Any:
+    def _constant(self, node: str, tensor: Tensor) -> Var:
         """Turn a tensor that does not depend on inputs into a variable: a literal, or an argument."""
         return constant(f"constant.{node}", tensor, {})

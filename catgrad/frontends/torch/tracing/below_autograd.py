@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.tracing.own_gradients import DO, MUST
-from catgrad.frontends.torch.types import GraphModule, Module, Tensor
+from catgrad.frontends.torch.types import Graph, GraphModule, Module, Tensor
 
 DETACH = torch.ops.aten.detach.default
 DETACHES = {torch.detach, torch.Tensor.detach, torch.ops.aten.detach, DETACH}
@@ -38,7 +38,7 @@ DETACHES_IN_PLACE = {
 
 def replayed(
     module: Module, inputs: Sequence[Any], axes: Sequence[Mapping[int, Any]]
-) -> tuple[Any, list[Any], Any]:
+) -> tuple[Module, list[Tensor], Graph]:
     """Return a module that computes the operations of a call, the traced inputs, and the graph.
 
     `axes` are the symbolic axes of each tensor in `inputs`; the traced inputs know what is assumed of them.

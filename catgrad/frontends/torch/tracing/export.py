@@ -119,7 +119,7 @@ class Export:
             raise NotImplementedError(f"functorch: {', '.join(strange)}")
         return program
 
-    def _by_make_fx(self) -> Any:
+    def _by_make_fx(self) -> Program:
         """Export the replay of a trace below autograd, which has guards of its own."""
         from catgrad.frontends.torch.tracing.below_autograd import replayed  # it needs PyTorch
 
@@ -132,7 +132,7 @@ class Export:
         return self._by_export(module)
 
 
-def _is_transform(target: Any) -> bool:
+def _is_transform(target: object) -> bool:
     """Return whether a node is no operation, but a step of a transform of functions, such as torch.vmap."""
     return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.graph import place
@@ -14,7 +13,7 @@ from catgrad.frontends.torch.types import Node, Program
 DETACH = ("aten.detach.default", "aten.detach_.default")
 
 
-def check_updates(program: Program, is_new: Callable[[Any], bool]) -> None:
+def check_updates(program: Program, is_new: Callable[[Node], bool]) -> None:
     """Refuse updates under torch.no_grad(), or by detach(), of arrays with a gradient, which stays the old.
 
     `is_new` returns whether the result of an operation shares no storage with its arguments.
@@ -42,7 +41,7 @@ def check_updates(program: Program, is_new: Callable[[Any], bool]) -> None:
                     raise UnsupportedOp(MUST, found, DO, where=place(updates[0]))
 
 
-def differentiable_nodes(program: Program, with_inputs: bool = False) -> set[Any]:
+def differentiable_nodes(program: Program, with_inputs: bool = False) -> set[Node]:
     """Return the nodes whose values depend on tensors that require a gradient, by operations that pass it.
 
     The reverse derivative of a term has cotangents `with_inputs` too.
@@ -69,7 +68,7 @@ def _is_update(node: Node) -> bool:
     return node.op == "call_function" and schema is not None and schema.is_mutable
 
 
-def _aliases(array: Node, is_new: Callable[[Any], bool]) -> list[Node]:
+def _aliases(array: Node, is_new: Callable[[Node], bool]) -> list[Node]:
     """Return an array, and those before it that share its storage."""
     found = [array]
     while array.op == "call_function" and not is_new(array) and array.all_input_nodes:

@@ -14,7 +14,7 @@ GRAPHS = "torch.fx.graph_module"
 
 
 @contextlib.contextmanager
-def reads_of_mode(module: Module) -> Iterator[list[Any]]:
+def reads_of_mode(module: Module) -> Iterator[list[Module]]:
     """Yield a list of the parts that read `training`, in which a property replaces the attribute.
 
     It begins with parts whose classes have a property of their own, or act when the mode is set, as those

@@ -7,6 +7,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -86,11 +87,11 @@ def restored(module: Module) -> Iterator[None]:
                 vars(part).update({**values, **kept})
 
 
-def line_of_change(run: Callable[[], Any], state: Callable[[], State]) -> str:
+def line_of_change(run: Callable[[], object], state: Callable[[], State]) -> str:
     """Return the first line of a user's file that changes the state while a function runs, if any does."""
     before, place, found = state(), "", ""
 
-    def trace(frame: Any, event: str, argument: Any) -> Any:
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal place, found
         if found or not is_of_user(frame.f_code.co_filename):
             return None
@@ -148,7 +149,7 @@ def _attributes_of(value: Any, seen: set[int], depth: int) -> Any:
     return _summary(vars(value), seen, depth + 1)
 
 
-def _state_of_generator(value: Any) -> str:
+def _state_of_generator(value: object) -> str:
     """Return the state of a generator of random numbers, empty for other values."""
     import torch
 

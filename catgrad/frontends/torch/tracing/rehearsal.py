@@ -6,7 +6,7 @@ parameters and buffers. Two calls are alike if their outputs have the same hashe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -92,14 +92,14 @@ class Hashes:
 
     def __init__(self) -> None:
         self.hashes: dict[int, str] = {}
-        self.kept: list[Any] = []  # so that no two arrays have the same id
+        self.kept: list[Tensor] = []  # so that no two arrays have the same id
         self.variable: set[int] = set()
         self.found: set[str] = set()
         self.results: list[str] = []
         self.first: tuple[set[str], list[str]] | None = None
         self.others: list[str] = []
 
-    def begin(self, arrays: dict[Any, Any]) -> None:
+    def begin(self, arrays: Mapping[Any, Tensor]) -> None:
         """Begin a call with these inputs, parameters and buffers."""
         self.found, self.results = set(), []
         for name, array in arrays.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ def traceable(module: Module) -> Iterator[None]:
         yield
 
 
-def _with_average(forward: Any) -> Any:
+def _with_average(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Batch norm whose running statistics are averages of all batches, as without a momentum."""
 
     def averaging(self: Module, x: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def _with_average(forward: Any) -> Any:
     return averaging
 
 
-def _of_images(max_pool1d: Any) -> Any:
+def _of_images(max_pool1d: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Max pooling of sequences of symbolic length, which torch.export would fix, as that of images."""
 
     def pool(
@@ -80,10 +80,10 @@ def _of_images(max_pool1d: Any) -> Any:
     return pool
 
 
-def _in_order(einsum: Any) -> Any:
+def _in_order(einsum: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Einsum of factors from left to right: to choose an order, PyTorch fixes symbolic sizes."""
 
-    def product(equation: Any, *factors: Any) -> Tensor:
+    def product(equation: object, *factors: object) -> Tensor:
         sizes = [n for x in torch.utils._pytree.tree_leaves(factors) for n in getattr(x, "shape", ())]
         is_free = torch.backends.opt_einsum.enabled and not any(isinstance(n, torch.SymInt) for n in sizes)
         with torch.backends.opt_einsum.flags(is_free):
@@ -92,7 +92,7 @@ def _in_order(einsum: Any) -> Any:
     return product
 
 
-def _of_known_length(bincount: Any) -> Any:
+def _of_known_length(bincount: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Counts of numbers below `minlength`, where PyTorch would lengthen the result for others."""
 
     def counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -107,7 +107,7 @@ def _of_known_length(bincount: Any) -> Any:
     return counts
 
 
-def _of_matrices(embedding_bag: Any) -> Any:
+def _of_matrices(embedding_bag: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Bags of one size, the rows of a matrix of indices: reductions along an axis."""
 
     def bags(
