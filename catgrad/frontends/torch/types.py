@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
+
+    from catgrad.learn.optimiser import Optimiser
 
 Graph: TypeAlias = "torch.fx.Graph"
 Module: TypeAlias = "torch.nn.Module"
@@ -17,6 +21,12 @@ Optimizer: TypeAlias = "torch.optim.Optimizer"
 Scheduler: TypeAlias = "torch.optim.lr_scheduler.LRScheduler"
 Program: TypeAlias = "torch.export.ExportedProgram"
 GraphModule: TypeAlias = "torch.fx.GraphModule"
+
+Optimizers: TypeAlias = "Optimiser | Optimizer | Sequence[Optimizer]"
+"""What trains a module: one of ours, or one or several of PyTorch, which have different parameters."""
+
+Schedulers: TypeAlias = "Scheduler | Sequence[Scheduler] | None"
+"""What changes the rates of the optimisers of PyTorch."""
 
 Replacement: TypeAlias = tuple[object, str, object]
 """What is replaced during a trace: an owner, the name of its attribute, and the value."""

@@ -15,7 +15,7 @@ from catgrad.errors import CatgradWarning, OptionError, ShapeError, one_line
 from catgrad.frontends.torch.replay.differences import Replay, StepComparison
 from catgrad.frontends.torch.replay.peer import Batch, Moment, Peer, copied, named_outputs
 from catgrad.frontends.torch.training.optimisers import several
-from catgrad.frontends.torch.types import Module, Tensor
+from catgrad.frontends.torch.types import Module, Optimizers, Schedulers, Tensor
 from catgrad.learn.fit.checkpoint import restore, tables
 from catgrad.terms.state import DRAWS
 from catgrad.types import Array, as_numpy, widened
@@ -37,9 +37,9 @@ def replay(
     batches: Iterable[Any],
     steps: int | None = None,
     *,
-    optimizer: Any = None,
+    optimizer: Optimizers | None = None,
     loss: Any = None,
-    scheduler: Any = None,
+    scheduler: Schedulers = None,
     train: bool | None = None,
     tolerance: Mapping[str, float] = TOLERANCE,
 ) -> Replay:
@@ -151,7 +151,7 @@ def _until_error(moments: Iterator[Moment]) -> Iterator[Moment]:
         yield {}
 
 
-def _check(module: Module, learner: ModuleLearner, optimizer: Any, loss: Any) -> None:
+def _check(module: Module, learner: ModuleLearner, optimizer: object, loss: object) -> None:
     for what, value, advice in (
         ("optimizer", optimizer, "torch.optim.SGD(...)"),
         ("loss", loss, "nn.MSELoss()"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from catgrad.frontends.torch.training import averages, criteria, optimisers
-from catgrad.frontends.torch.types import Module, Tensor
+from catgrad.frontends.torch.types import Module, Optimizers, Schedulers, Tensor
 from catgrad.learn.optimiser import Optimiser
 from catgrad.terms.state import STEP
 from catgrad.types import Array, as_numpy
@@ -29,12 +29,12 @@ class Peer:
         self,
         module: Module,
         learner: Any,
-        optimizer: Any,
-        loss: Any,
+        optimizer: Optimizers,
+        loss: Callable[..., Any],
         train: bool,
         is_wide: bool,
-        scheduler: Any = None,
-        averaged: Any = None,
+        scheduler: Schedulers = None,
+        averaged: Module | None = None,
     ) -> None:
         names = set(learner.parameters)
         if isinstance(optimizer, Optimiser):
@@ -135,7 +135,7 @@ def named_outputs(outputs: Sequence[Tensor | Array]) -> Moment:
     return {("predict", name): copied(y) for name, y in zip(names, outputs, strict=True)}
 
 
-def copied(x: Any) -> Array:
+def copied(x: Tensor) -> Array:
     """Copy an array of any library to NumPy."""
     return np.array(as_numpy(x))
 

@@ -14,7 +14,7 @@ from catgrad.errors import OptionError
 from catgrad.frontends.imported import Imported
 from catgrad.frontends.torch.training.known_classes import known_class, unwrapped
 from catgrad.frontends.torch.training.optimisers import several
-from catgrad.frontends.torch.types import Module, Optimizer
+from catgrad.frontends.torch.types import Module, Optimizer, Optimizers
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers.averages import ema
 from catgrad.learn.schedules import Momentum, Schedule
@@ -36,7 +36,7 @@ def with_averages(
     optimiser: Optimiser,
     state: Mapping[str, Array],
     averaged: Module,
-    optimizer: Optimizer | Optimiser,
+    optimizer: Optimizers,
     module: Module,
     imported: Imported,
 ) -> tuple[Optimiser, dict[str, Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ THEIRS = {
 """Losses of catgrad, and the functions of torch.nn.functional with their numbers."""
 
 
-def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
+def criterion(loss: Callable[..., Any], outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
     """Return a loss as a function on variables, and the types of its targets.
 
     Without `targets`, these have the types of the outputs, are numbers of classes, or are none, as those of a
@@ -100,7 +101,7 @@ class _Applied:
         return Applied()
 
 
-def counterpart(loss: Any) -> Any:
+def counterpart(loss: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loss as a function of tensors: its own, or that of PyTorch with the numbers of one of ours.
 
     Raises: OptionError if one of ours has none
@@ -130,7 +131,7 @@ def counterpart(loss: Any) -> Any:
     return compute
 
 
-def described(loss: Any) -> str:
+def described(loss: Callable[..., Any]) -> str:
     """Format a loss by its name and options, the same in every process."""
     if isinstance(loss, partial):
         return f"{described(loss.func)}({', '.join(f'{k}={v!r}' for k, v in loss.keywords.items())})"
@@ -142,11 +143,11 @@ def _function(loss: Any) -> Any:
     return loss.func if isinstance(loss, partial) else loss
 
 
-def _is_ours(loss: Any) -> bool:
+def _is_ours(loss: object) -> bool:
     return str(getattr(_function(loss), "__module__", "")).split(".")[0] == "catgrad"
 
 
-def _choices(loss: Any, outputs: Types) -> list[Types]:
+def _choices(loss: object, outputs: Types) -> list[Types]:
     """Return the types that targets may have, the likeliest first."""
     function = _function(loss)
     name = getattr(function, "__name__", type(function).__name__)

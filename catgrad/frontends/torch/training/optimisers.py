@@ -14,7 +14,7 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.training.optimiser_options import NAMES, known_path, of_group
 from catgrad.frontends.torch.training.schedulers import epoch_of, of_schedulers
-from catgrad.frontends.torch.types import Module, Optimizer, Scheduler, Tensor
+from catgrad.frontends.torch.types import Module, Optimizer, Optimizers, Scheduler, Schedulers, Tensor
 from catgrad.learn.optimiser import Optimiser, begun_later, frozen, grouped, require_optimiser
 from catgrad.terms.state import STEP, Slot
 from catgrad.types import Array, as_numpy
@@ -67,13 +67,13 @@ class Group:
         return of_group(self.path, {**self.options, **scheduled}, is_scheduled=True)
 
 
-def several(value: Any) -> list[Any]:
+def several(value: object) -> list[Any]:
     """Return the optimisers or schedulers that were passed: none, one, or a sequence."""
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def continued(
-    optimizer: Any, scheduler: Any, module: Module, trained: Iterable[str]
+    optimizer: Optimizers, scheduler: Schedulers, module: Module, trained: Iterable[str]
 ) -> tuple[Optimiser, dict[str, Array]]:
     """Return one of ours that continues optimisers of torch.optim for `trained` parameters, and its state.
 
