@@ -137,8 +137,7 @@ def _mixed(weights: Any, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
-    y: Var = result("attended", Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v))
-    return y
+    return result("attended", Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v))
 
 
 def shared_heads(x: Var, heads: Size) -> Var:

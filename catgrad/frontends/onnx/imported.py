@@ -115,8 +115,7 @@ class _Importer:
         value = np.array(self.arrays[name])
         self.parameters[self.namer[name]] = value
         type = NdArrayType(value.shape, dtype_of_array(value))
-        found: Var = Parameter(self.namer[name], type, Stored(value, alike), outputs_first=True)()
-        return found
+        return Parameter(self.namer[name], type, Stored(value, alike), outputs_first=True)()
 
     def _constant(self, name: str, value: Array) -> Var:
         dtype_of_array(value)

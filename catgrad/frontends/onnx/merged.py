@@ -200,8 +200,7 @@ class _Separation:
     def _values(self, name: str) -> Array:
         import onnx
 
-        found: Array = onnx.numpy_helper.to_array(self.arrays[name])
-        return found
+        return onnx.numpy_helper.to_array(self.arrays[name])
 
 
 def _channels(node: Node, weight: Sequence[int]) -> int:

@@ -91,8 +91,7 @@ def _decay(function: Callable[..., Any] | None) -> float | None:
     for make in FUNCTIONS:
         known = unwrapped(getattr(sys.modules[SWA_UTILS], make)())
         if getattr(plain, "__code__", None) is known.__code__:
-            decay: float | None = inspect.getclosurevars(plain).nonlocals.get("decay")
-            return decay
+            return inspect.getclosurevars(plain).nonlocals.get("decay")
     if function is None:
         return None
     raise OptionError(
