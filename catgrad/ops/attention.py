@@ -129,11 +129,11 @@ def _scores(q: Var, k: Var) -> Var:
     return scores * _scale(q)
 
 
-def _masked(scores: Var, seen: Any) -> Var:
+def _masked(scores: Var, seen: Var) -> Var:
     return select(seen, scores, Constant(scores.type, -inf)())
 
 
-def _mixed(weights: Any, v: Var) -> Var:
+def _mixed(weights: Var, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)

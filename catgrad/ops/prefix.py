@@ -83,7 +83,7 @@ def cumprod(x: Var, axis: int = -1) -> Var:
     Gradient: by the loop, so it is right where elements are 0
     """
 
-    def step(total: Any, row: Any) -> tuple[Var, Var]:
+    def step(total: Var, row: Var) -> tuple[Var, Var]:
         new = total * row
         return new, new
 
@@ -97,7 +97,7 @@ def logcumsumexp(x: Var, axis: int = -1) -> Var:
     Gradient: by the loop, of LogAddExp
     """
 
-    def step(total: Any, row: Any) -> tuple[Var, Var]:
+    def step(total: Var, row: Var) -> tuple[Var, Var]:
         new = logaddexp(total, row)
         return new, new
 
@@ -133,7 +133,7 @@ def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Var, 
         at = select(chosen, broadcast(k, at.shape), at)
         return (select(chosen, row, best), at), at
 
-    def indices(rows: Any, _: Any) -> Any:
+    def indices(rows: Var, _: Any) -> Any:
         first = reshape(_rows(rows, 0, 1), *rows.shape[1:])
         numbers = iota(rows.shape[0])
         begin = (first, Constant(numbers.type.with_shape(first.shape), 0)())
@@ -152,5 +152,5 @@ def _over_rows(function: Callable[[Var, Var], Var], x: Var, axis: int, begin: fl
     return permute(result, *range(1, place + 1), 0, *range(place + 1, x.type.rank))
 
 
-def _rows(x: Any, start: int, count: int) -> Var:
+def _rows(x: Var, start: int, count: int) -> Var:
     return slice(x, (start, *[0] * (x.type.rank - 1)), (count, *x.shape[1:]))

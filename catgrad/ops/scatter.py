@@ -18,7 +18,7 @@ from catgrad.types import Dtype, NdArrayType
 __all__ = ["put", "put_along_axis"]
 
 
-def put(x: Var, index: Var, rows: Any) -> Var:
+def put(x: Var, index: Var, rows: Var) -> Var:
     """Replace rows of x: y[index[i]] = rows[i], for the last i of each index; other rows are those of x.
 
     Type:     (T[n, …], I[m], T[m, …]) -> T[n, …] for numeric T and integer I
@@ -60,6 +60,6 @@ def _ends_of_runs(places: Any, axis: int) -> Any:
     return places != concat([later, Constant(end, -1)()], axis)
 
 
-def _wide(condition: Any, shape: tuple[Any, ...]) -> Var:
+def _wide(condition: Var, shape: tuple[Any, ...]) -> Var:
     """Broadcast a condition on rows to all elements."""
     return broadcast(condition, shape, range(1, len(shape)))

@@ -185,7 +185,7 @@ class Split(Op):
     def ref(self, x: Array) -> Any:
         return tuple(np.split(x, np.cumsum(numbers(self.sizes))[:-1], axis=self.axis))
 
-    def rev(self, *cotangents: Any) -> Var:
+    def rev(self, *cotangents: Var) -> Var:
         return Concat(self.axis, self.sizes)(*cotangents)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
