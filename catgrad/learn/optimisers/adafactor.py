@@ -46,7 +46,7 @@ def adafactor(
     if not (isinstance(beta2_decay, (int, float)) and -inf < beta2_decay <= 0):
         raise OptionError("beta2_decay must be a number of at most 0", f"it is {beta2_decay!r}", "try -0.8")
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         *state, p, dp = state_p_dp
         least = float(p.dtype.limits.eps) if epsilon1 is None else float(epsilon1)
         weight = run.number("weight", beta2_decay, p.dtype, lambda: run.count() ** beta2_decay)
@@ -72,7 +72,7 @@ def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:
     return replace(vectors, choose=lambda parameter: matrices if parameter.type.rank > 1 else vectors)
 
 
-def means_of(squares: Any) -> tuple[Any, ...]:
+def means_of(squares: Var) -> tuple[Any, ...]:
     """Compute the means over the last axis, and over the one before; of a vector return its elements."""
     if squares.type.rank < 2:
         return (squares,)
