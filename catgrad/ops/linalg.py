@@ -15,7 +15,7 @@ from catgrad.ops.diagonal import diagonal_matrix, lower, upper
 from catgrad.ops.extrema import argmax, iota
 from catgrad.ops.prefix import prod
 from catgrad.ops.reduce import broadcast, sum
-from catgrad.ops.shape import permute, reshape, transpose
+from catgrad.ops.shape import Shape, permute, reshape, transpose
 from catgrad.ops.transcendental import log, sqrt
 from catgrad.terms.op import INPUTS, OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
@@ -317,7 +317,7 @@ def matmul(x: Var, y: Var) -> Var:
     return Contract((*lead, i, k), (*lead, k, j), (*lead, i, j))(x, y)
 
 
-def _marked(place: Var, shape: tuple[Any, ...], axis: int) -> Var:
+def _marked(place: Var, shape: Shape, axis: int) -> Var:
     """Return whether an index along an axis is that of a place, which each matrix may have its own."""
     others = [k for k in range(len(shape)) if k != axis]
     numbers = broadcast(iota(shape[axis]), shape, others)

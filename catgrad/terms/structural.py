@@ -39,7 +39,7 @@ class Copy(Op):
     def ref(self, x: Array) -> Any:
         return x, x
 
-    def rev(self, dy: Any, dz: Any) -> Any:
+    def rev(self, dy: Var, dz: Var) -> Var:
         return dy + dz
 
 
@@ -100,7 +100,7 @@ class Constant(Op):
     def ref(self) -> Any:
         return np.full(numbers(self.array_type.shape), self.value, self.array_type.dtype.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -126,7 +126,7 @@ class NumberOf(Op):
     def ref(self) -> Any:
         return np.full((), numbers((self.size,))[0], self.dtype.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -169,7 +169,7 @@ class Label(Named):
     def __post_init__(self) -> None:
         require_name_of_array(self.name.removeprefix(RESULT).removeprefix(PART))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         if self.name.startswith(RESULT):
             return dy
         return Label(f".d_{self.name[1:]}" if self.is_relative else f"d_{self.name}")(dy)
@@ -210,7 +210,7 @@ class StopGradient(Op):
     def ref(self, x: Array) -> Any:
         return x
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return zeros_like(dy)
 
     @classmethod
@@ -240,7 +240,7 @@ class Barrier(Op):
     def ref(self, *arrays: Array) -> Any:
         return arrays
 
-    def rev(self, *cotangents: Any) -> Any:
+    def rev(self, *cotangents: Var) -> Any:
         return cotangents
 
     @classmethod

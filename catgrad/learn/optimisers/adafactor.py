@@ -13,6 +13,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled, sum_of_s
 from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
+from catgrad.ops.shape import Shape
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
@@ -72,14 +73,14 @@ def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:
     return replace(vectors, choose=lambda parameter: matrices if parameter.type.rank > 1 else vectors)
 
 
-def means_of(squares: Var) -> tuple[Any, ...]:
+def means_of(squares: Var) -> tuple[Var, ...]:
     """Compute the means over the last axis, and over the one before; of a vector return its elements."""
     if squares.type.rank < 2:
         return (squares,)
     return ops.expand_dims(ops.mean(squares, -1), -1), ops.expand_dims(ops.mean(squares, -2), -2)
 
 
-def estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
+def estimate(state: Sequence[Var], shape: Shape, epsilon: float) -> Var:
     """Compute v: R C / max(mean(R), ε), or the average of a vector as it is."""
     if len(state) == 1:
         return state[0]
