@@ -23,10 +23,10 @@ Program: TypeAlias = "torch.export.ExportedProgram"
 GraphModule: TypeAlias = "torch.fx.GraphModule"
 
 Optimizers: TypeAlias = "Optimiser | Optimizer | Sequence[Optimizer]"
-"""What trains a module: one of ours, or one or several of PyTorch, which have different parameters."""
+"""The optimisers of a module: one of ours, or one or several of PyTorch, for different parameters."""
 
 Schedulers: TypeAlias = "Scheduler | Sequence[Scheduler] | None"
-"""What changes the rates of the optimisers of PyTorch."""
+"""The schedulers of the optimisers of PyTorch."""
 
 Replacement: TypeAlias = tuple[object, str, object]
-"""What is replaced during a trace: an owner, the name of its attribute, and the value."""
+"""An attribute that is replaced during a trace: its owner, its name and the value."""

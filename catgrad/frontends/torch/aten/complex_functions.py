@@ -93,7 +93,7 @@ def logarithm(x: Pair) -> Pair:
 
 
 @of_pairs("pow.Tensor_Scalar")
-def power(x: Pair, exponent: float) -> Pair:
+def power(x: Pair, exponent: Any) -> Pair:
     """Power with a real exponent: repeated products, or by the angle."""
     require(not is_complex(exponent), "an exponent must be real", f"it is {exponent}", "use torch.exp")
     if exponent < 0:

@@ -134,7 +134,7 @@ def image(
 
 
 Ends = Callable[[Var, int, int, int], tuple[Var, ...]]
-"""What goes before and after an axis, by two sizes."""
+"""A function that returns the parts before and after an axis, by their sizes."""
 
 
 def _padded(x: Var, margins: list[int], ends: Ends) -> Var:
