@@ -21,6 +21,7 @@ from catgrad.learn.schedules import RATE, Rate, Schedule, adjustable, value_now
 from catgrad.terms.op import BUILDER
 from catgrad.terms.state import LEARNING_RATE, STEP, Slot
 from catgrad.terms.structural import Constant, Label
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 Gradients = Callable[[Sequence[Any]], Sequence[Any]]
@@ -174,7 +175,7 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
     return Optimiser("grouped", _never, choose=chosen)
 
 
-def _same_parameter(run: Run, p: Any, dp: Any) -> tuple[Any]:
+def _same_parameter(run: Run, p: Var, dp: Var) -> tuple[Var]:
     return (p,)
 
 
@@ -222,7 +223,7 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
 def begun_later(optimiser: Optimiser, behind: int) -> Optimiser:
     """The optimiser of parameters whose updates began `behind` steps later: their count is lower by that."""
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         return optimiser.put(run.later(behind), *state_p_dp)
 
     choose = optimiser.choose
@@ -230,13 +231,13 @@ def begun_later(optimiser: Optimiser, behind: int) -> Optimiser:
     return replace(optimiser, put=put, choose=later)
 
 
-def sum_of_squares(x: Any) -> Any:
+def sum_of_squares(x: Var) -> Var:
     """Compute Σ x² in 32 bits at least."""
     wide = ops.cast(x, x.dtype.wide)
     return ops.contract(wide, wide, x.type.rank)
 
 
-def scaled(factor: Any, x: Any) -> Any:
+def scaled(factor: Var | float, x: Var) -> Var:
     """Factor · x, for a number or a scalar of the term."""
     return factor * x if isinstance(factor, float) else ops.broadcast(factor, x.shape) * x
 

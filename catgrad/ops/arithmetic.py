@@ -203,7 +203,7 @@ class Minimum(ScalarMap):
         return _to_chosen(x > y, x < y, x == y, dz)
 
 
-def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Var) -> tuple[Var, Var]:
+def _to_chosen(not_x: Var, not_y: Var, ties: Var, dz: Var) -> tuple[Var, Var]:
     """Return the cotangents of two numbers, one of which is selected; halves where they are equal."""
     zero = zeros_like(dz)
     if not dz.dtype.is_floating:

@@ -62,7 +62,7 @@ def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int =
     return select(impossible, Constant(loss.type, inf)(), loss)
 
 
-def _rows(x: Any, count: int) -> Var:
+def _rows(x: Var, count: int) -> Var:
     """Repeat each element in a row."""
     return broadcast(x, (*x.shape, count), [1])
 

@@ -61,12 +61,12 @@ def grid_sample(x: Any, grid: Any, mode: int, padding: int, align_corners: bool)
     return total
 
 
-def _coordinates(grid: Any, number: int) -> Var:
+def _coordinates(grid: Var, number: int) -> Var:
     starts = [*(0 for _ in grid.shape[:-1]), number]
     return slice(grid, starts, (*grid.shape[:-1], 1))
 
 
-def _taps(at: Any, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Var, Var, Var]]:
+def _taps(at: Var, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Var, Var, Var]]:
     """Return, for each element that is read along an axis, its index, weight and whether it is inside."""
     if mode != CUBIC:
         at = _moved_inside(at, size, padding, align_corners)
@@ -83,7 +83,7 @@ def _element(place: Any, weight: Any, size: int, padding: int, align_corners: bo
     return cast(_clipped(place, size), Dtype.int64), weight, inside
 
 
-def _moved_inside(at: Var, size: int, padding: int, align_corners: bool) -> Any:
+def _moved_inside(at: Var, size: int, padding: int, align_corners: bool) -> Var:
     """Return the places that are read in the stead of those beyond the ends."""
     if padding == ZEROS:
         return at

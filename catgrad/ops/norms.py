@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -88,11 +87,11 @@ class LayerNorm(Normalisation):
     def ref(self, x: Array) -> Array:
         return self.normalised_ref(x - mean_of(x, tuple(range(-self.rank, 0))))
 
-    def body(self, x: Var) -> Any:
+    def body(self, x: Var) -> Var:
         centred = part("centred", x - self.average(x, "mean"))
         return centred * self.inverse(centred)
 
-    def rev(self, x: Var, dy: Var) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         centred = part("centred", x - self.average(x, "mean"))
         inverse = self.inverse(centred)
         y = centred * inverse
@@ -205,7 +204,7 @@ def layer_norm(x: Var, rank: int = 1, epsilon: float = 1e-5) -> Var:
     return LayerNorm(rank, epsilon)(x)
 
 
-def affine_layer_norm(x: Var, weight: Var, shift: Any, epsilon: float = 1e-5) -> Var:
+def affine_layer_norm(x: Var, weight: Var, shift: Var, epsilon: float = 1e-5) -> Var:
     """(x - μ) / √(σ² + ε) · weight + shift, over the axes that weight and shift have."""
     return AffineLayerNorm(weight.type.rank, epsilon)(x, weight, shift)
 

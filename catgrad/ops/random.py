@@ -64,7 +64,7 @@ class Draw(Op, register=False):
         *first, stream = rest if self.stream is None else (*rest, self.stream)
         return (first[0] if first else None), stream
 
-    def rev(self, *keys_and_dy: Any) -> Any:
+    def rev(self, *keys_and_dy: Var) -> Any:
         return tuple(map(zeros_like, keys_and_dy[:-1]))
 
 
@@ -196,7 +196,7 @@ class Dropout(Named):
         kept = self._noise(x.type)(*keys) >= self.rate
         return select(kept, x * (1 / (1 - self.rate)), zeros_like(x))
 
-    def rev(self, *keys_and_dy: Any) -> Any:
+    def rev(self, *keys_and_dy: Var) -> Any:
         *keys, dy = keys_and_dy
         return self(dy, *keys), *map(zeros_like, keys)
 

@@ -71,7 +71,7 @@ class Rotary(Op):
         y[..., second] = x[..., second] * c + x[..., first] * s
         return y
 
-    def body(self, x: Var, positions: Any) -> Any:
+    def body(self, x: Var, positions: Var) -> Var:
         *lead, t, d = x.shape
         a, b = self._pairs(x)
         frequencies = exp(iota(d // 2, x.dtype) * (-2 * log(self.base) / max(d, 1)))
@@ -81,7 +81,7 @@ class Rotary(Op):
             s = -s
         return self._joined(a * c - b * s, b * c + a * s)
 
-    def rev(self, positions: Any, dy: Var) -> tuple[Var, Var]:
+    def rev(self, positions: Var, dy: Var) -> tuple[Var, Var]:
         back = Rotary(self.base, self.interleaved, not self.backward)
         return back(dy, positions), zeros_like(positions)
 
@@ -104,7 +104,7 @@ class Rotary(Op):
         parts = split(reshape(x, *lead, d // 2, 2), (1, 1), -1)
         return tuple(reshape(part, *lead, d // 2) for part in parts)
 
-    def _joined(self, a: Var, b: Var) -> Any:
+    def _joined(self, a: Var, b: Var) -> Var:
         if not self.interleaved:
             return concat([a, b], -1)
         *lead, half = a.shape

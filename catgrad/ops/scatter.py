@@ -8,6 +8,7 @@ from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
 from catgrad.ops.gather import gather, scatter_add
 from catgrad.ops.reduce import broadcast
+from catgrad.ops.shape import Shape
 from catgrad.ops.slices import concat, slice
 from catgrad.ops.sort import argsort
 from catgrad.ops.take import scatter_add_along_axis, take_along_axis
@@ -18,7 +19,7 @@ from catgrad.types import Dtype, NdArrayType
 __all__ = ["put", "put_along_axis"]
 
 
-def put(x: Var, index: Var, rows: Any) -> Var:
+def put(x: Var, index: Var, rows: Var) -> Var:
     """Replace rows of x: y[index[i]] = rows[i], for the last i of each index; other rows are those of x.
 
     Type:     (T[n, …], I[m], T[m, …]) -> T[n, …] for numeric T and integer I
@@ -60,6 +61,6 @@ def _ends_of_runs(places: Any, axis: int) -> Any:
     return places != concat([later, Constant(end, -1)()], axis)
 
 
-def _wide(condition: Any, shape: tuple[Any, ...]) -> Var:
+def _wide(condition: Var, shape: Shape) -> Var:
     """Broadcast a condition on rows to all elements."""
     return broadcast(condition, shape, range(1, len(shape)))

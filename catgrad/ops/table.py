@@ -33,7 +33,7 @@ class Stack(Op):
     def ref(self, *xs: Array) -> Array:
         return np.stack(xs)
 
-    def body(self, *xs: Var) -> Any:
+    def body(self, *xs: Var) -> Var:
         return stack(xs)
 
     def rev(self, dy: Var) -> Var:
@@ -69,7 +69,7 @@ class Unstack(Op):
         rows = (Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count))
         return [Reshape((1, *rest), rest)(row) for row in rows]
 
-    def rev(self, *dys: Any) -> Var:
+    def rev(self, *dys: Var) -> Var:
         return Stack(self.count)(*dys)
 
     @classmethod

@@ -42,7 +42,7 @@ def adam(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         *state, p, dp = state_p_dp
         *state, change = _adam(run, state, decayed(p, dp, weight_decay), learning_rate, beta1, beta2, epsilon)
         return *state, p - change
@@ -71,7 +71,7 @@ def adamw(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         *state, p, dp = state_p_dp
         *state, change = _adam(run, state, dp, learning_rate, beta1, beta2, epsilon)
         return *state, shrunk(run, p, learning_rate, weight_decay) - change

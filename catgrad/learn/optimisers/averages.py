@@ -36,11 +36,11 @@ def ema(optimiser: Optimiser, decay: Momentum = 0.999, begin: int = 0) -> Optimi
         return optimiser
     beta = decay if isinstance(decay, Schedule) else fraction("decay", decay)
 
-    def get(lead: Any, *state_p: Any) -> Any:
+    def get(lead: Var, *state_p: Var) -> Any:
         *state, p = state_p
         return optimiser.get(*state, Label("trained")(p + lead))
 
-    def put(run: Run, lead: Any, *state_p_dp: Any) -> Any:
+    def put(run: Run, lead: Var, *state_p_dp: Var) -> Any:
         *state, p, dp = state_p_dp
         *state, w = optimiser.put(run, *state, Label("trained")(p + lead), dp)
         new = p + scaled(_share(run, beta, begin, p.dtype), w - p)

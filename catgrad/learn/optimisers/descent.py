@@ -53,7 +53,7 @@ def sgd(
     def descend(run: Run, p: Var, dp: Var) -> tuple[Var]:
         return (p - scaled(run.rate(learning_rate, p.dtype), decayed(p, dp, decay)),)
 
-    def descend_with_momentum(run: Run, velocity: Any, p: Var, dp: Var) -> tuple[Var, Var]:
+    def descend_with_momentum(run: Run, velocity: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         gradient = decayed(p, dp, decay)
         mu = run.setting("momentum", momentum, p.dtype)
         moved = scaled(mu, velocity) + (1 - dampening) * gradient
@@ -89,7 +89,7 @@ def asgd(
         number(f"{name} of asgd", value)
     meaning = ("asgd", learning_rate, lambd, alpha)
 
-    def put(run: Run, average: Any, p: Var, dp: Var) -> Any:
+    def put(run: Run, average: Var, p: Var, dp: Var) -> Any:
         before = run.count() - 1
 
         def step_size() -> Any:

@@ -91,12 +91,12 @@ class _Part:
 def _on(part: _Part, inner: Optimiser) -> Optimiser:
     """Return the optimiser that applies another to a slice."""
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         *state, p, dp = state_p_dp
         *state, new = inner.put(run, *state, part.read(p), part.read(dp))
         return *state, part.written(p, new)
 
-    def get(*state_p: Any) -> Any:
+    def get(*state_p: Var) -> Var:
         *state, p = state_p
         return p if inner.get is Optimiser.get else part.written(p, inner.get(*state, part.read(p)))
 

@@ -37,7 +37,7 @@ def rmsprop(
     check_ranges(learning_rate, weight_decay, epsilon, alpha=alpha, momentum=momentum)
     names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Any:
         *arrays, p, dp = state_p_dp
         state, gradient = dict(zip(names, arrays, strict=True)), decayed(p, dp, weight_decay)
         state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * ops.square(gradient)
@@ -73,7 +73,7 @@ def adadelta(
     """
     check_ranges(learning_rate, weight_decay, epsilon, rho=rho)
 
-    def put(run: Run, v: Var, u: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
+    def put(run: Run, v: Var, u: Var, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         gradient = decayed(p, dp, weight_decay)
         v = rho * v + (1 - rho) * ops.square(gradient)
         change = ops.sqrt(above_zero(u, epsilon)) / ops.sqrt(above_zero(v, epsilon)) * gradient
