@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.ops.compare import select
@@ -182,7 +180,7 @@ class Maximum(ScalarMap):
     commutative = True
     ref = np.maximum
 
-    def rev(self, x: Var, y: Var, dz: Var) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return _to_chosen(x < y, x > y, x == y, dz)
 
 
@@ -199,11 +197,11 @@ class Minimum(ScalarMap):
     commutative = True
     ref = np.minimum
 
-    def rev(self, x: Var, y: Var, dz: Var) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return _to_chosen(x > y, x < y, x == y, dz)
 
 
-def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Var) -> tuple[Var, Var]:
+def _to_chosen(not_x: Var, not_y: Var, ties: Var, dz: Var) -> tuple[Var, Var]:
     """Return the cotangents of two numbers, one of which is selected; halves where they are equal."""
     zero = zeros_like(dz)
     if not dz.dtype.is_floating:

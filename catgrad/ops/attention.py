@@ -102,7 +102,7 @@ class Attention(Op):
 
 
 def attention(
-    q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, lengths: Any = None
+    q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, lengths: Var | None = None
 ) -> Var:
     """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only.
 
@@ -129,11 +129,11 @@ def _scores(q: Var, k: Var) -> Var:
     return scores * _scale(q)
 
 
-def _masked(scores: Var, seen: Any) -> Var:
+def _masked(scores: Var, seen: Var) -> Var:
     return select(seen, scores, Constant(scores.type, -inf)())
 
 
-def _mixed(weights: Any, v: Var) -> Var:
+def _mixed(weights: Var, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
@@ -156,7 +156,7 @@ def seen(t: int, s: int, window: int | None = None) -> Array:
     return mask if window is None else mask & ~np.tri(t, s, -window, dtype=bool)
 
 
-def _scale(q: Any) -> float:
+def _scale(q: Var | Array) -> float:
     """1 / √d; scores of queries without features are 0, whatever they are multiplied by."""
     return 1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 

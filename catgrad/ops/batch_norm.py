@@ -16,6 +16,7 @@ from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.build import build
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Assume, Constant, part
+from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
@@ -56,25 +57,25 @@ class BatchNorm(Op):
         centred = x - mean_of(x, axes)
         return centred / np.sqrt(mean_of(centred * centred, axes) + self.epsilon)
 
-    def body(self, x: Var, running_mean: Any, running_variance: Any) -> Any:
+    def body(self, x: Var, running_mean: Var, running_variance: Var) -> Var:
         centred, variance = moments(x)
         return centred * copied(self._rstd(variance), x)
 
     def _rstd(self, variance: Var) -> Any:
         return part("rstd", rsqrt(variance + self.epsilon))
 
-    def optic(self, _: Any, x: NdArrayType, *statistics: NdArrayType) -> tuple[Var, Var]:
+    def optic(self, _: object, x: NdArrayType, *statistics: NdArrayType) -> tuple[Term, Term]:
         """Return the body with x, μ and 1 / √(σ² + ε) as residual, and the reverse, which has y of these."""
         wide = NdArrayType(statistics[0].shape, x.dtype.wide)
 
-        def forward(x: Var, *_: Any) -> tuple[Var, Var, Var, Var]:
+        def forward(x: Var, *_: Var) -> tuple[Var, Var, Var, Var]:
             given = cast(x, wide.dtype)
             centred, variance = moments(given)
             rstd = self._rstd(variance)
             y = cast(centred * copied(rstd, x), x.dtype)
             return y, x, part("mean", mean(given, others(x))), rstd
 
-        def backward(x: Var, centre: Any, rstd: Any, dy: Var) -> Any:
+        def backward(x: Var, centre: Var, rstd: Var, dy: Var) -> tuple[Var, ...]:
             given, dy, inverse = cast(x, wide.dtype), cast(dy, wide.dtype), copied(rstd, x)
             y = part("centred", given - copied(centre, x)) * inverse
             mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)
@@ -84,7 +85,7 @@ class BatchNorm(Op):
 
         return build(forward, [x, *statistics]), build(backward, [x, wide, wide, x])
 
-    def evaluated(self, x: Var, running_mean: Any, running_variance: Any) -> Var:
+    def evaluated(self, x: Var, running_mean: Var, running_variance: Var) -> Var:
         return (x - copied(running_mean, x)) * copied(self._rstd(running_variance), x)
 
     @classmethod
@@ -101,12 +102,12 @@ def others(x: Var) -> Axes:
     return (0, *range(2, x.type.rank))
 
 
-def copied(channels: Any, x: Var) -> Var:
+def copied(channels: Var, x: Var) -> Var:
     """Broadcast a number for each channel to the shape of x."""
     return broadcast(channels, x.shape, others(x))
 
 
-def tracked(x: Var, mean_so_far: Any, variance_so_far: Any, momentum: float) -> tuple[Var, Var]:
+def tracked(x: Var, mean_so_far: Var, variance_so_far: Var, momentum: float) -> tuple[Var, Var]:
     """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
     _, variance = moments(x)
     wide = x.dtype.wide  # float16 cannot represent the size of a batch

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.errors import DtypeError
@@ -117,7 +115,7 @@ class Select(Op):
     def ref(self, condition: Array, x: Array, y: Array) -> Array:
         return np.where(condition, x, y)
 
-    def rev(self, condition: Any, dz: Var) -> tuple[Var, Var]:
+    def rev(self, condition: Var, dz: Var) -> tuple[Var, Var]:
         zero = zeros_like(dz)
         return self(condition, dz, zero), self(condition, zero, dz)
 

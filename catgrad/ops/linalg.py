@@ -15,7 +15,7 @@ from catgrad.ops.diagonal import diagonal_matrix, lower, upper
 from catgrad.ops.extrema import argmax, iota
 from catgrad.ops.prefix import prod
 from catgrad.ops.reduce import broadcast, sum
-from catgrad.ops.shape import permute, reshape, transpose
+from catgrad.ops.shape import Shape, permute, reshape, transpose
 from catgrad.ops.transcendental import log, sqrt
 from catgrad.terms.op import INPUTS, OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
@@ -80,10 +80,10 @@ class SolveTriangular(SquareOp):
                 rest[..., others, :] -= a[..., others, k, None] * x[..., None, k, :]
         return x
 
-    def body(self, a: Var, b: Var) -> Any:
+    def body(self, a: Var, b: Var) -> Var:
         columns = permute(upper(a) if self.is_upper else lower(a), a.type.rank - 1, *range(a.type.rank - 1))
 
-        def step(rest: Any, row: tuple[Var, Var]) -> tuple[Var, Var]:
+        def step(rest: Var, row: tuple[Var, Var]) -> tuple[Var, Var]:
             column, k = row
             x = _row(rest, k)
             if not self.unit:
@@ -122,8 +122,8 @@ class Cholesky(SquareOp):
                 rest[..., k:, k:] -= column[..., :, None] * column[..., None, :]
         return factors
 
-    def body(self, a: Var) -> Any:
-        def step(rest: Any, k: Var) -> tuple[Var, Var]:
+    def body(self, a: Var) -> Var:
+        def step(rest: Var, k: Var) -> tuple[Var, Var]:
             column = _column(rest, k)
             below = broadcast(iota(a.shape[-1]), column.shape) >= broadcast(k, column.shape)
             scaled = column / _wide(sqrt(_column(column, k)), column)
@@ -133,7 +133,7 @@ class Cholesky(SquareOp):
         _, columns = scan(step, a, iota(a.shape[-1]))
         return permute(columns, *range(1, a.type.rank), 0)
 
-    def rev(self, factor: Any, dl: Any) -> Any:
+    def rev(self, factor: Var, dl: Var) -> Var:
         product = matmul(transpose(factor), dl)
         half = 0.5 * (lower(product) + lower(product, -1))
         back = SolveTriangular(is_upper=True)
@@ -182,11 +182,11 @@ class Determinant(SquareOp):
     def ref(self, a: Array) -> Any:
         return np.linalg.det(a)
 
-    def body(self, a: Any) -> Any:
+    def body(self, a: Var) -> Any:
         _, pivots, signs = eliminated(a, None)
         return prod(pivots * signs, 0)
 
-    def rev(self, a: Var, dy: Var) -> Any:
+    def rev(self, a: Var, dy: Var) -> Var:
         return transpose(adjugate(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
 
 
@@ -206,11 +206,11 @@ class LogDeterminant(SquareOp):
     def ref(self, a: Array) -> Any:
         return tuple(np.linalg.slogdet(a))
 
-    def body(self, a: Any) -> tuple[Var, Var]:
+    def body(self, a: Var) -> tuple[Var, Var]:
         _, pivots, signs = eliminated(a, None)
         return prod(sign(pivots) * signs, 0), sum(log(absolute(pivots)), 0)
 
-    def rev(self, a: Var, ds: Any, dy: Var) -> Any:
+    def rev(self, a: Var, ds: Var, dy: Var) -> Var:
         return transpose(inverse(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
 
 
@@ -218,12 +218,12 @@ cholesky, solve = Cholesky(), Solve()
 determinant, log_determinant = Determinant(), LogDeterminant()
 
 
-def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False) -> Any:
+def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False) -> Var:
     """Solve A · X = B for a triangle A, by `SolveTriangular`."""
     return SolveTriangular(is_upper, unit)(a, b)
 
 
-def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
+def eliminated(a: Var, b: Var | None) -> tuple[Any, Var, Var]:
     """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
 
     This is the Gauss-Jordan elimination, with the greatest element of each column as pivot. Without B a
@@ -268,12 +268,12 @@ def _eliminate(a: Array, b: Array) -> None:
             m[others] -= np.outer(a[others, k], m[k])
 
 
-def inverse(a: Var) -> Any:
+def inverse(a: Var) -> Var:
     """Return A⁻¹, for matrices that are the last two axes of A."""
     return Solve()(a, diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)()))
 
 
-def adjugate(a: Any) -> Any:
+def adjugate(a: Var) -> Var:
     """Return the adjugate, A⁻¹ · det A, also of a singular matrix, by elimination with complete pivoting.
 
     The last pivot, which alone is 0 in a matrix of rank n - 1, is multiplied by and not divided by.
@@ -303,21 +303,21 @@ def adjugate(a: Any) -> Any:
     return matmul(order, factor) * sign_and_size
 
 
-def outer(x: Var, y: Var) -> Any:
+def outer(x: Var, y: Var) -> Var:
     """Return the outer products of the last axes: z[…, i, j] = x[…, i] · y[…, j]."""
     lead = tuple(range(x.type.rank - 1))
     i, j = x.type.rank - 1, x.type.rank
     return Contract((*lead, i), (*lead, j), (*lead, i, j))(x, y)
 
 
-def matmul(x: Var, y: Var) -> Any:
+def matmul(x: Var, y: Var) -> Var:
     """Return the products of matrices that are the last two axes."""
     lead = tuple(range(x.type.rank - 2))
     i, k, j = range(len(lead), len(lead) + 3)
     return Contract((*lead, i, k), (*lead, k, j), (*lead, i, j))(x, y)
 
 
-def _marked(place: Var, shape: tuple[Any, ...], axis: int) -> Any:
+def _marked(place: Var, shape: Shape, axis: int) -> Var:
     """Return whether an index along an axis is that of a place, which each matrix may have its own."""
     others = [k for k in range(len(shape)) if k != axis]
     numbers = broadcast(iota(shape[axis]), shape, others)
@@ -325,13 +325,13 @@ def _marked(place: Var, shape: tuple[Any, ...], axis: int) -> Any:
     return numbers == broadcast(place, shape, new)
 
 
-def _row(m: Var, place: Var) -> Any:
+def _row(m: Var, place: Var) -> Var:
     """Return one row of each matrix."""
     axis = m.type.rank - 2
     return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
 
 
-def _column(x: Any, place: Any) -> Any:
+def _column(x: Var, place: Var) -> Var:
     """Return one column of each matrix, or one element of each vector."""
     axis = x.type.rank - 1
     return sum(select(_marked(place, x.shape, axis), x, zeros_like(x)), axis)
@@ -347,22 +347,22 @@ def _greatest(m: Any, k: Var) -> tuple[Var, Var]:
     return place // count, place % count
 
 
-def _exchanged(m: Var, k: Var, place: Var) -> Any:
+def _exchanged(m: Var, k: Var, place: Var) -> Var:
     """Return matrices with two rows exchanged."""
     return _with_row(_with_row(m, place, _row(m, k)), k, _row(m, place))
 
 
-def _or_one(x: Var) -> Any:
+def _or_one(x: Var) -> Var:
     """Return numbers with 1 instead of each 0."""
     return select(x == 0, Constant(x.type, 1)(), x)
 
 
-def _with_row(m: Var, place: Var, row: Any) -> Any:
+def _with_row(m: Var, place: Var, row: Var) -> Var:
     """Return matrices with one row replaced."""
     axis = m.type.rank - 2
     return select(_marked(place, m.shape, axis), broadcast(row, m.shape, [axis]), m)
 
 
-def _wide(x: Var, like: Var) -> Any:
+def _wide(x: Var, like: Var) -> Var:
     """Broadcast numbers along the last axis."""
     return broadcast(x, like.shape, [like.type.rank - 1])

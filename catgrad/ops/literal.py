@@ -55,7 +55,7 @@ class ArrayLiteral(Op):
         elements = np.array(self.elements, self.array_type.dtype.numpy)
         return elements.reshape(numbers(self.array_type.shape))
 
-    def rev(self, dy: Var) -> Any:
+    def rev(self, dy: Var) -> tuple[()]:
         return ()
 
     @classmethod

@@ -205,7 +205,7 @@ def layer_norm(x: Var, rank: int = 1, epsilon: float = 1e-5) -> Var:
     return LayerNorm(rank, epsilon)(x)
 
 
-def affine_layer_norm(x: Var, weight: Var, shift: Any, epsilon: float = 1e-5) -> Var:
+def affine_layer_norm(x: Var, weight: Var, shift: Var, epsilon: float = 1e-5) -> Var:
     """(x - μ) / √(σ² + ε) · weight + shift, over the axes that weight and shift have."""
     return AffineLayerNorm(weight.type.rank, epsilon)(x, weight, shift)
 

@@ -60,7 +60,7 @@ class IntegerPower(IntegerMap):
     def body(self, x: Var, y: Var) -> Any:
         one = Constant(x.type, 1)()
 
-        def square(result: Any, base: Any, bits: Any) -> tuple[Var, Var, Var]:
+        def square(result: Var, base: Var, bits: Var) -> tuple[Var, Var, Var]:
             odd = BitAnd()(bits, Constant(bits.type, 1)()) != zeros_like(bits)
             factor = select(odd, base, Constant(base.type, 1)())
             return result * factor, base * base, ShiftRight()(bits, Constant(bits.type, 1)())

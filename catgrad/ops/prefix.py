@@ -76,28 +76,28 @@ def prod(x: Var, axes: int | Sequence[int] | None = None) -> Any:
     return reshape(rows, *shape)
 
 
-def cumprod(x: Var, axis: int = -1) -> Any:
+def cumprod(x: Var, axis: int = -1) -> Var:
     """Running product along an axis: yᵢ = Πⱼ xⱼ over j ≤ i.
 
     Type:     (T) -> T for numeric T
     Gradient: by the loop, so it is right where elements are 0
     """
 
-    def step(total: Any, row: Any) -> tuple[Var, Var]:
+    def step(total: Var, row: Var) -> tuple[Var, Var]:
         new = total * row
         return new, new
 
     return _over_rows(lambda rows, one: scan(step, one, rows)[1], x, axis, 1)
 
 
-def logcumsumexp(x: Var, axis: int = -1) -> Any:
+def logcumsumexp(x: Var, axis: int = -1) -> Var:
     """Logarithm of the running sum of exponentials along an axis: yᵢ = ln Σⱼ e^xⱼ over j ≤ i.
 
     Type:     (T) -> T for floating T
     Gradient: by the loop, of LogAddExp
     """
 
-    def step(total: Any, row: Any) -> tuple[Var, Var]:
+    def step(total: Var, row: Var) -> tuple[Var, Var]:
         new = logaddexp(total, row)
         return new, new
 
@@ -122,10 +122,10 @@ def cummin(x: Var, axis: int = -1) -> tuple[Var, Var]:
     return _extremum(lambda new, old: new <= old, x, axis)
 
 
-def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Any, Any]:
+def _extremum(wins: Callable[[Var, Var], Var], x: Var, axis: int) -> tuple[Var, Var]:
     (place,) = normalised(axis, x.type.rank)
 
-    def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> Any:
+    def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> tuple[tuple[Var, Var], Var]:
         (best, at), (row, k) = state, rows
         chosen = wins(row, best)
         if x.dtype.is_floating:
@@ -133,7 +133,7 @@ def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Any, 
         at = select(chosen, broadcast(k, at.shape), at)
         return (select(chosen, row, best), at), at
 
-    def indices(rows: Any, _: Any) -> Any:
+    def indices(rows: Var, _: Var) -> Any:
         first = reshape(_rows(rows, 0, 1), *rows.shape[1:])
         numbers = iota(rows.shape[0])
         begin = (first, Constant(numbers.type.with_shape(first.shape), 0)())
@@ -152,5 +152,5 @@ def _over_rows(function: Callable[[Var, Var], Var], x: Var, axis: int, begin: fl
     return permute(result, *range(1, place + 1), 0, *range(place + 1, x.type.rank))
 
 
-def _rows(x: Any, start: int, count: int) -> Var:
+def _rows(x: Var, start: int, count: int) -> Var:
     return slice(x, (start, *[0] * (x.type.rank - 1)), (count, *x.shape[1:]))

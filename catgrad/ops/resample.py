@@ -17,16 +17,16 @@ from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
-Taps = Callable[[Any], Sequence[tuple[int, Any]]]
+Taps = Callable[[Var], Sequence[tuple[int, Var]]]
 """For the fractions of places, the weights of elements by their distance from the place rounded down."""
 
 
-def linear(fraction: Any) -> list[tuple[int, Var]]:
+def linear(fraction: Var) -> list[tuple[int, Var]]:
     """Return the weights of linear interpolation: 1 - t and t."""
     return [(0, 1 - fraction), (1, fraction)]
 
 
-def cubic(fraction: Any) -> list[tuple[int, Var]]:
+def cubic(fraction: Var) -> list[tuple[int, Var]]:
     """Return the weights of cubic convolution with a = -3/4, of the four next elements.
 
     Source: Keys 1981, Cubic convolution interpolation for digital image processing, equation 4

@@ -30,7 +30,7 @@ def adaptive_max_pool(x: Var, size: int | Axes) -> Var:
     return _adaptive(max_pool, x, size)
 
 
-def upsample_nearest(x: Var, factor: int | Axes) -> Any:
+def upsample_nearest(x: Var, factor: int | Axes) -> Var:
     """Nearest-neighbour upsampling: repeat each element of x : [N, C, …] along each spatial axis."""
     factors = for_each_axis(factor, x.type.rank - 2)
     if min(factors, default=1) < 1:
@@ -49,7 +49,7 @@ def _adaptive(pool: Callable[..., Var], x: Var, size: int | Axes) -> Var:
     return x
 
 
-def _pooled_bins(pool: Callable[..., Var], x: Var, axis: int, count: int) -> Any:
+def _pooled_bins(pool: Callable[..., Var], x: Var, axis: int, count: int) -> Var:
     length = x.shape[axis]
     if not isinstance(length, int) or length < 1 or count < 1:
         raise ShapeError(
@@ -66,11 +66,11 @@ def _pooled_bins(pool: Callable[..., Var], x: Var, axis: int, count: int) -> Any
     return concat([pool(part, _along(axis, x, part.shape[axis])) for part in parts], axis)
 
 
-def _along(axis: int, x: Var, size: int) -> Axes:
+def _along(axis: int, x: Var, size: Any) -> Axes:
     """Windows of one element along the other spatial axes."""
     return tuple(size if k == axis else 1 for k in range(2, x.type.rank))
 
 
-def _part(x: Var, axis: int, start: int, stop: int) -> Any:
+def _part(x: Var, axis: int, start: int, stop: int) -> Var:
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return slice(x, starts, (*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +70,7 @@ class Rotary(Op):
         y[..., second] = x[..., second] * c + x[..., first] * s
         return y
 
-    def body(self, x: Var, positions: Any) -> Any:
+    def body(self, x: Var, positions: Var) -> Var:
         *lead, t, d = x.shape
         a, b = self._pairs(x)
         frequencies = exp(iota(d // 2, x.dtype) * (-2 * log(self.base) / max(d, 1)))
@@ -81,7 +80,7 @@ class Rotary(Op):
             s = -s
         return self._joined(a * c - b * s, b * c + a * s)
 
-    def rev(self, positions: Any, dy: Var) -> tuple[Var, Var]:
+    def rev(self, positions: Var, dy: Var) -> tuple[Var, Var]:
         back = Rotary(self.base, self.interleaved, not self.backward)
         return back(dy, positions), zeros_like(positions)
 
@@ -104,14 +103,14 @@ class Rotary(Op):
         parts = split(reshape(x, *lead, d // 2, 2), (1, 1), -1)
         return tuple(reshape(part, *lead, d // 2) for part in parts)
 
-    def _joined(self, a: Var, b: Var) -> Any:
+    def _joined(self, a: Var, b: Var) -> Var:
         if not self.interleaved:
             return concat([a, b], -1)
         *lead, half = a.shape
         return reshape(concat([reshape(y, *lead, half, 1) for y in (a, b)], -1), *lead, 2 * half)
 
 
-def rotary(x: Var, base: float = 10000.0, interleaved: bool = False, positions: Any = None) -> Var:
+def rotary(x: Var, base: float = 10000.0, interleaved: bool = False, positions: Var | None = None) -> Var:
     """x : […, t, d] with pairs of features turned by position · base^(-2i / d).
 
     The positions are 0, 1, …, t - 1, or given as integers [t].

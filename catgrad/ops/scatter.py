@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
 from catgrad.ops.gather import gather, scatter_add
 from catgrad.ops.reduce import broadcast
+from catgrad.ops.shape import Shape
 from catgrad.ops.slices import concat, slice
 from catgrad.ops.sort import argsort
 from catgrad.ops.take import scatter_add_along_axis, take_along_axis
@@ -18,7 +17,7 @@ from catgrad.types import Dtype, NdArrayType
 __all__ = ["put", "put_along_axis"]
 
 
-def put(x: Var, index: Var, rows: Any) -> Var:
+def put(x: Var, index: Var, rows: Var) -> Var:
     """Replace rows of x: y[index[i]] = rows[i], for the last i of each index; other rows are those of x.
 
     Type:     (T[n, …], I[m], T[m, …]) -> T[n, …] for numeric T and integer I
@@ -49,7 +48,7 @@ def put_along_axis(x: Var, index: Var, values: Var, axis: int) -> Var:
     return select(replaced, scatter_add_along_axis(chosen, places, size, axis), x)
 
 
-def _ends_of_runs(places: Any, axis: int) -> Any:
+def _ends_of_runs(places: Var, axis: int) -> Var:
     """Return, for sorted indices, whether the next one is another."""
     count = places.shape[axis]
     if count == 0:
@@ -60,6 +59,6 @@ def _ends_of_runs(places: Any, axis: int) -> Any:
     return places != concat([later, Constant(end, -1)()], axis)
 
 
-def _wide(condition: Any, shape: tuple[Any, ...]) -> Var:
+def _wide(condition: Var, shape: Shape) -> Var:
     """Broadcast a condition on rows to all elements."""
     return broadcast(condition, shape, range(1, len(shape)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.dims import Size
 from catgrad.errors import DtypeError
 from catgrad.ops.cast import cast
@@ -15,7 +13,7 @@ from catgrad.types import Dtype
 __all__ = ["sequence_mask"]
 
 
-def sequence_mask(lengths: Any, size: Size) -> Var:
+def sequence_mask(lengths: Var, size: Size) -> Var:
     """Mask of the elements of sequences: true at i < length, for i = 0, …, size - 1.
 
     Type:     (I[b…]) -> bool[b…, size] for whole I

@@ -185,7 +185,7 @@ class Split(Op):
     def ref(self, x: Array) -> Any:
         return tuple(np.split(x, np.cumsum(numbers(self.sizes))[:-1], axis=self.axis))
 
-    def rev(self, *cotangents: Any) -> Var:
+    def rev(self, *cotangents: Var) -> Var:
         return Concat(self.axis, self.sizes)(*cotangents)
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
@@ -258,7 +258,7 @@ def pad(x: Var, margins: Sequence[tuple[Size, Size]]) -> Var:
     return Pad(x.shape, numbers(tuple(before for before, _ in margins)), whole)(x)
 
 
-def concat(arrays: Sequence[Var], axis: int = 0) -> Any:
+def concat(arrays: Sequence[Var], axis: int = 0) -> Var:
     """Concatenate arrays along an axis."""
     if not arrays:
         raise OptionError("there must be arrays to join", "there are none", "give at least one")
@@ -270,7 +270,7 @@ def concat(arrays: Sequence[Var], axis: int = 0) -> Any:
     return Concat(place, sizes)(*arrays)
 
 
-def stack(arrays: Sequence[Var], axis: int = 0) -> Any:
+def stack(arrays: Sequence[Var], axis: int = 0) -> Var:
     """Stack arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in arrays], axis)
 

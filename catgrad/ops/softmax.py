@@ -135,7 +135,7 @@ def softmax(x: Var, axis: int = -1) -> Var:
     return Softmax(*normalised(axis, x.type.rank))(x)
 
 
-def softmax_of_seen(scores: Var, seen: Any, axis: int) -> Var:
+def softmax_of_seen(scores: Var, seen: Var, axis: int) -> Var:
     """Softmax along an axis, and 0 with gradient 0 where none of the elements is seen, not NaN."""
     zero = zeros_like(scores)
     sees = broadcast(any(seen, axis), scores.shape, [axis])

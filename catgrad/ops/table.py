@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.errors import ShapeError
@@ -33,7 +31,7 @@ class Stack(Op):
     def ref(self, *xs: Array) -> Array:
         return np.stack(xs)
 
-    def body(self, *xs: Var) -> Any:
+    def body(self, *xs: Var) -> Var:
         return stack(xs)
 
     def rev(self, dy: Var) -> Var:
@@ -61,15 +59,15 @@ class Unstack(Op):
         require_shape(x, (self.count, *x.shape[1:]))
         return (x.with_shape(x.shape[1:]),) * self.count
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> tuple[Array, ...]:
         return tuple(x)
 
-    def body(self, x: Var) -> Any:
+    def body(self, x: Var) -> list[Var]:
         rest = x.shape[1:]
         rows = (Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count))
         return [Reshape((1, *rest), rest)(row) for row in rows]
 
-    def rev(self, *dys: Any) -> Var:
+    def rev(self, *dys: Var) -> Var:
         return Stack(self.count)(*dys)
 
     @classmethod
