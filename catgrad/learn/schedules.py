@@ -34,7 +34,7 @@ class Schedule:
     """
 
     name: str
-    rate: Callable[[Any], Any]
+    rate: Callable[[Any], Var]
     timed: bool = True
 
 
@@ -74,7 +74,7 @@ def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1
     for milestone in milestones:
         check_integer("a milestone of multi_step_decay", milestone, 0)
 
-    def at(t: Any) -> Any:
+    def at(t: Var) -> Any:
         count = ops.zeros_like(t)
         for milestone in milestones:
             count = count + ops.cast(t >= milestone, t.dtype)
@@ -124,7 +124,7 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
             "give the number of all steps",
         )
 
-    def at(t: Any) -> Var:
+    def at(t: Var) -> Var:
         fallen = _falling(first, least, _progress(t, warm_up, steps))
         if not warm_up:
             return fallen
@@ -144,7 +144,7 @@ def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float
     check_integer("the period of cosine_with_restarts", period, 1)
     check_integer("the growth of cosine_with_restarts", growth, 1)
 
-    def at(t: Any) -> Var:
+    def at(t: Var) -> Var:
         if growth == 1:
             return _falling(first, least, t / period - ops.floor(t / period))
         # Half a step later, the quotient is not so close to a whole number that rounding reaches it.
@@ -156,7 +156,7 @@ def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float
     return Schedule("cosine_with_restarts", at)
 
 
-SCALES: dict[str, Callable[[Any, Any, Any], Any]] = {
+SCALES: dict[str, Callable[[Var, Var, float], Var | float]] = {
     "triangular": lambda t, cycle, factor: 1.0,
     "triangular2": lambda t, cycle, factor: _number(t, 0.5) ** cycle,
     "exp_range": lambda t, cycle, factor: _number(t, factor) ** t,
@@ -185,7 +185,7 @@ def cyclic(
         check_integer("the steps of cyclic", steps, 1)
     require_one_of("the mode of cyclic", mode, SCALES, "leave it out")
 
-    def at(t: Any) -> Any:
+    def at(t: Var) -> Var:
         cycle = ops.floor(t / (up + down))
         position = t - (up + down) * cycle
         share = ops.minimum(position / up, (up + down - position) / down)
@@ -227,7 +227,7 @@ def interpolated(knots: Sequence[tuple[float, float]], is_linear: bool = False) 
             "interpolated must have knots at two steps", f"they are {[*knots]}", "try [(0, 0.1), (9, 0.0)]"
         )
 
-    def at(t: Any) -> Var:
+    def at(t: Var) -> Var:
         *_, last = rates = [_between(t, *piece, is_linear) for piece in pieces]
         for (_, _, end, _), rate in zip(pieces[-2::-1], rates[-2::-1], strict=True):
             last = ops.select(t <= end, rate, last)
@@ -236,12 +236,12 @@ def interpolated(knots: Sequence[tuple[float, float]], is_linear: bool = False) 
     return Schedule("interpolated", at)
 
 
-def _between(t: Any, begin: float, first: float, end: float, last: float, is_linear: bool) -> Var:
+def _between(t: Var, begin: float, first: float, end: float, last: float, is_linear: bool) -> Var:
     progress = _progress(t, begin, end)
     return first + (last - first) * progress if is_linear else _falling(first, last, progress)
 
 
-def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Any:
+def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Var | float:
     """Return a hyperparameter at the current step, as a scalar of the term; a number stays a number.
 
     It is computed in float64, as powers of a factor near 1 lose digits in float32.
@@ -252,17 +252,17 @@ def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Any:
     return Label(name)(ops.cast(value.rate(step), dtype))
 
 
-def _falling(first: float, last: float, progress: Any) -> Var:
+def _falling(first: float, last: float, progress: Var) -> Var:
     return last + (0.5 * (first - last)) * (1 + ops.cos(pi * progress))
 
 
-def _progress(t: Any, begin: float, end: float) -> Var:
+def _progress(t: Var, begin: float, end: float) -> Var:
     """Interpolate: 0 for t at `begin`, 1 at `end`."""
     progress = (t - begin) / (end - begin) if begin else t / end
     return ops.minimum(ops.maximum(progress, ops.zeros_like(t)), _number(t, 1.0))
 
 
-def _number(like: Any, value: float) -> Var:
+def _number(like: Var, value: float) -> Var:
     return Constant(NdArrayType((), like.dtype), value)()
 
 

@@ -109,7 +109,7 @@ def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
     return epoch
 
 
-def _finite(numbers: Any) -> list[float]:
+def _finite(numbers: object) -> list[float]:
     """Check a list of finite numbers, and return it. Raises: ValueError or OverflowError."""
     if type(numbers) is not list or not all(type(n) in (int, float) and isfinite(n) for n in numbers):
         raise ValueError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, prod
-from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -13,6 +12,7 @@ from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled, sum_of_s
 from catgrad.learn.optimisers.updates import at_least, at_most, check_ranges, optimiser, shrunk, with_settings
 from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
+from catgrad.ops.shape import Shape
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
@@ -46,7 +46,7 @@ def adafactor(
     if not (isinstance(beta2_decay, (int, float)) and -inf < beta2_decay <= 0):
         raise OptionError("beta2_decay must be a number of at most 0", f"it is {beta2_decay!r}", "try -0.8")
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         least = float(p.dtype.limits.eps) if epsilon1 is None else float(epsilon1)
         weight = run.number("weight", beta2_decay, p.dtype, lambda: run.count() ** beta2_decay)
@@ -72,14 +72,14 @@ def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:
     return replace(vectors, choose=lambda parameter: matrices if parameter.type.rank > 1 else vectors)
 
 
-def means_of(squares: Any) -> tuple[Any, ...]:
+def means_of(squares: Var) -> tuple[Var, ...]:
     """Compute the means over the last axis, and over the one before; of a vector return its elements."""
     if squares.type.rank < 2:
         return (squares,)
     return ops.expand_dims(ops.mean(squares, -1), -1), ops.expand_dims(ops.mean(squares, -2), -2)
 
 
-def estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
+def estimate(state: Sequence[Var], shape: Shape, epsilon: float) -> Var:
     """Compute v: R C / max(mean(R), ε), or the average of a vector as it is."""
     if len(state) == 1:
         return state[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import Filled
@@ -49,7 +48,7 @@ def adamax(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, m: Var, u: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
+    def put(run: Run, m: Var, u: Var, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         gradient = decayed(p, dp, weight_decay)
         m = averaged(run, beta1, m, gradient)
         u = ops.maximum(beta2 * u, above_zero(ops.absolute(gradient), epsilon))
@@ -82,14 +81,14 @@ def nadam(
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
     psi = number("momentum_decay", momentum_decay)
 
-    def momentum(run: Run, ahead: int) -> Any:
-        def mu() -> Any:
+    def momentum(run: Run, ahead: int) -> Var:
+        def mu() -> Var:
             beta = run.setting("beta1", beta1, Dtype.float64)
             return beta * (1 - 0.5 * MOMENTUM_BASE ** (psi * (run.count() + ahead)))
 
         return run.number("mu_next" if ahead else "mu", (beta1, psi), Dtype.float64, mu)
 
-    def put(run: Run, m: Var, v: Var, product: Any, p: Var, dp: Var) -> tuple[Var, Var, Var, Var]:
+    def put(run: Run, m: Var, v: Var, product: Var, p: Var, dp: Var) -> tuple[Var, Var, Var, Var]:
         mu, mu_next, rate = momentum(run, 0), momentum(run, 1), run.rate(learning_rate, Dtype.float64)
         product = product * mu
         p, gradient = _decayed(run, p, dp, learning_rate, weight_decay, decoupled_weight_decay)
@@ -140,13 +139,13 @@ MIN_RECTIFIED_LENGTH = 5.0
 """The least length ρ of the average at which RAdam divides by the root of v."""
 
 
-def _rectified(run: Run, v: Var, beta2: float, epsilon: float) -> Any:
+def _rectified(run: Run, v: Var, beta2: float, epsilon: float) -> Var:
     """Compute RAdam's factor of m̂: r √(1−β₂ᵗ) / (√v + ε) where ρ > 5, else 1."""
     longest = 2 / (1 - beta2) - 1
     if longest <= MIN_RECTIFIED_LENGTH:
         return Constant(v.type, 1)()
 
-    def length() -> Any:
+    def length() -> Var:
         t = run.count()
         return longest - 2 * t * beta2**t / (1 - beta2**t)
 
@@ -162,6 +161,6 @@ def _rectified(run: Run, v: Var, beta2: float, epsilon: float) -> Any:
     return ops.select(is_long, rectified, Constant(v.type, 1)())
 
 
-def _decayed(run: Run, p: Var, dp: Var, rate: Rate, decay: float, is_decoupled: bool) -> tuple[Any, Any]:
+def _decayed(run: Run, p: Var, dp: Var, rate: Rate, decay: float, is_decoupled: bool) -> tuple[Var, Var]:
     """Apply weight decay, to the parameter if it is decoupled, else to the gradient."""
     return (shrunk(run, p, rate, decay), dp) if is_decoupled else (p, decayed(p, dp, decay))

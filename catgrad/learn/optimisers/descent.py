@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, scaled
@@ -53,7 +51,7 @@ def sgd(
     def descend(run: Run, p: Var, dp: Var) -> tuple[Var]:
         return (p - scaled(run.rate(learning_rate, p.dtype), decayed(p, dp, decay)),)
 
-    def descend_with_momentum(run: Run, velocity: Any, p: Var, dp: Var) -> tuple[Var, Var]:
+    def descend_with_momentum(run: Run, velocity: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         gradient = decayed(p, dp, decay)
         mu = run.setting("momentum", momentum, p.dtype)
         moved = scaled(mu, velocity) + (1 - dampening) * gradient
@@ -89,10 +87,10 @@ def asgd(
         number(f"{name} of asgd", value)
     meaning = ("asgd", learning_rate, lambd, alpha)
 
-    def put(run: Run, average: Any, p: Var, dp: Var) -> Any:
+    def put(run: Run, average: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         before = run.count() - 1
 
-        def step_size() -> Any:
+        def step_size() -> Var:
             rate = run.rate(learning_rate, Dtype.float64)
             return rate / (1 + (before * lambd) * rate) ** alpha
 

@@ -76,7 +76,7 @@ class _Part:
         """Return the slice of x."""
         return self._between(x, self.start, self.stop)
 
-    def written(self, x: Any, part: Any) -> Any:
+    def written(self, x: Any, part: Var) -> Var:
         """Return x with another slice."""
         size = x.shape[self.axis]
         before = [self._between(x, 0, self.start)] if self.start else []
@@ -91,12 +91,12 @@ class _Part:
 def _on(part: _Part, inner: Optimiser) -> Optimiser:
     """Return the optimiser that applies another to a slice."""
 
-    def put(run: Run, *state_p_dp: Any) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         *state, new = inner.put(run, *state, part.read(p), part.read(dp))
         return *state, part.written(p, new)
 
-    def get(*state_p: Any) -> Any:
+    def get(*state_p: Var) -> Var:
         *state, p = state_p
         return p if inner.get is Optimiser.get else part.written(p, inner.get(*state, part.read(p)))
 

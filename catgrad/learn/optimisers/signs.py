@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import Filled
@@ -73,7 +71,7 @@ def rprop(
             "try 0.5, 1.2",
         )
 
-    def put(run: Run, previous: Any, step_size: Any, p: Var, dp: Var) -> tuple[Var, Var, Var]:
+    def put(run: Run, previous: Var, step_size: Var, p: Var, dp: Var) -> tuple[Var, Var, Var]:
         product, zero = dp * previous, ops.zeros_like(dp)
         shorter = ops.select(product < 0, eta_minus * step_size, step_size)
         step_size = ops.clamp(ops.select(product > 0, eta_plus * step_size, shorter), low, high)

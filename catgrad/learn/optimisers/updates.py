@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -35,11 +35,11 @@ def with_settings(make: Callable[P, Optimiser]) -> Callable[P, Optimiser]:
 
 
 def optimiser(
-    name: str, put: Callable[..., Any], state: tuple[str | StateArray, ...], maximize: bool
+    name: str, put: Callable[..., Sequence[Var]], state: tuple[str | StateArray, ...], maximize: bool
 ) -> Optimiser:
     """Return the optimiser that updates by `put`, of −dp to `maximize`."""
 
-    def ascend(run: Run, *state_p_dp: Any) -> Any:
+    def ascend(run: Run, *state_p_dp: Var) -> Sequence[Var]:
         *state_p, dp = state_p_dp
         return put(run, *state_p, -dp)
 
@@ -51,7 +51,7 @@ def decayed(p: Var, dp: Var, decay: float) -> Var:
     return dp + decay * p if decay else dp
 
 
-def shrunk(run: Run, p: Var, rate: Rate, decay: float) -> Any:
+def shrunk(run: Run, p: Var, rate: Rate, decay: float) -> Var:
     """Return (1 − η λ) p."""
     if not decay:
         return p
@@ -59,7 +59,7 @@ def shrunk(run: Run, p: Var, rate: Rate, decay: float) -> Any:
     return scaled(Label("shrinkage")(rest) if isinstance(rest, Var) else rest, p)
 
 
-def averaged(run: Run, beta: Momentum, mean: Any, x: Var, name: str = "beta1") -> Any:
+def averaged(run: Run, beta: Momentum, mean: Var, x: Var, name: str = "beta1") -> Var:
     """Compute β m + (1−β) x, for a number β or a schedule of this name."""
     if not isinstance(beta, Schedule):
         return beta * mean + (1 - beta) * x
@@ -82,7 +82,7 @@ def at_least(x: Var, bound: float) -> Var:
     return ops.maximum(x, Constant(x.type, bound)())
 
 
-def at_most(x: Var, bound: Any) -> Var:
+def at_most(x: Var, bound: Var | float) -> Var:
     """Compute min(x, bound), for a number or a scalar of the term."""
     return ops.minimum(x, Constant(x.type, bound)() if isinstance(bound, float) else bound)
 
