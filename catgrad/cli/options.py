@@ -50,7 +50,7 @@ def require_unused(context: Any, names: Sequence[str], where: str) -> None:
             )
 
 
-def spelled(value: Any) -> str:
+def spelled(value: object) -> str:
     """Format a value such that `parsed` reads it; empty for None."""
     return str(value).lower() if isinstance(value, bool) else "" if value in (None, ()) else str(value)
 

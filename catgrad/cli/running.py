@@ -134,7 +134,7 @@ def _computed(task: Task, function: str, target: str, learner: Learner, own: Seq
     return _described(outputs, getattr(emitted, function)(*arguments(task, function, own, learner)))
 
 
-def _functions(found: Any) -> Functions:
+def _functions(found: object) -> Functions:
     """Return the functions of a model that is no Task; a term is the only one of its own."""
     from catgrad.learn.functions import Functions
     from catgrad.terms.term import Term
