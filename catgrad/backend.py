@@ -46,7 +46,7 @@ def statements(backend: Backend, program: Program) -> dict[str, dict[str, Functi
     return {"functions": printed, "kinds": {kind: printed[f.name] for kind, f in program.kinds.items()}}
 
 
-def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+def unchanged(context: Mapping[str, object], files: dict[str, str]) -> Mapping[str, str | bytes]:
     """Return the rendered files as they are."""
     return files
 

@@ -55,7 +55,7 @@ class Emitted:
     file: ClassVar[Any]
     program: ClassVar[Program]
 
-    def tensors(self, function: Function, arrays: Sequence[Any]) -> list[Any]:
+    def tensors(self, function: Function, arrays: Sequence[object]) -> list[Any]:
         """Convert the first arrays to new tensors in the dtypes of the arguments.
 
         Raises: ShapeError if there are fewer
@@ -139,7 +139,7 @@ class Trained(Emitted):
 class Run:
     """One forward pass of a module, in training or evaluation, with these parameters and buffers."""
 
-    def __init__(self, model: Trained, kind: Kind, arrays: Sequence[Any]) -> None:
+    def __init__(self, model: Trained, kind: Kind, arrays: Sequence[object]) -> None:
         from torch.func import functional_call
 
         self.model, function = model, model.program.kinds[kind]
@@ -182,7 +182,7 @@ def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequenc
     return [next(found) if leaf.requires_grad else torch.zeros_like(leaf) for leaf in numbers]
 
 
-def as_tensor(array: Any, dtype: Any) -> Any:
+def as_tensor(array: Any, dtype: object) -> Any:
     """Return a new tensor of this dtype, which may be a name."""
     import torch
 
@@ -190,6 +190,6 @@ def as_tensor(array: Any, dtype: Any) -> Any:
     return torch.as_tensor(array).detach().to(known, copy=True)
 
 
-def as_list(outputs: Any) -> list[Any]:
+def as_list(outputs: object) -> list[Any]:
     """Return the results of a module as a list."""
     return list(outputs) if isinstance(outputs, tuple) else [outputs]

@@ -21,7 +21,7 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
 
     Raises: OptionError for a text without `=`, or a name that occurs twice
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:

@@ -83,7 +83,7 @@ def write(
 
 
 def _data(
-    task: Task, samples: Mapping[str, Any] | None, artifacts: Mapping[str, Artifact]
+    task: Task, samples: Mapping[str, object] | None, artifacts: Mapping[str, Artifact]
 ) -> Mapping[str, Any]:
     """Collect what the script of the page reads."""
     adjustable = replace(task, runtime_learning_rate=True)
@@ -112,7 +112,7 @@ def _data(
 def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, Any]]:
     """Describe parameters, with the identifiers that emitted text has for them and their gradients."""
     namer = Namer()
-    described: list[Mapping[str, Any]] = []
+    described: list[Mapping[str, object]] = []
     for slot in slots:
         variants = [prefix + slot.name for prefix in VARIANTS]
         names = dict.fromkeys([*variants, *map(namer.fresh, variants)])

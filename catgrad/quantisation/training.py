@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class Training:
         named_wires = {wire: name for name, result in pairs for wire in self.code.added_to(result)}
         self.backward = Backward(wires, {}, named_wires, self.code.mask_by_outputs())
 
-    def calibrated(self, data: Iterable[Any], observer: Extrema) -> Mapping[int, tuple[float, float]]:
+    def calibrated(self, data: Iterable[object], observer: Extrema) -> Mapping[int, tuple[float, float]]:
         """Return the extrema of values over batches of inputs and targets; keep magnitudes of cotangents."""
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
@@ -91,7 +90,7 @@ class Training:
         )
         return {wire: pair for wire, pair in found.items() if self.code.root(wire) not in wires}
 
-    def _with_cotangents(self, tables: Sequence[Array], data: Iterable[Any]) -> Iterator[list[Array]]:
+    def _with_cotangents(self, tables: Sequence[Array], data: Iterable[object]) -> Iterator[list[Array]]:
         """Return inputs with the derivative of the loss, divided by its greatest magnitude."""
         criterion = self.task.criterion_term
         derivative, given = reverse(criterion), len(self.task.inputs)
