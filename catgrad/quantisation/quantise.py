@@ -28,7 +28,7 @@ from catgrad.types import Array, Dtype, as_numpy, widened
 def quantise(
     task: Task,
     arrays: Mapping[str, Array],
-    data: Iterable[tuple[Array, ...]] = (),
+    data: Iterable[object] = (),
     *,
     keep: Sequence[str] = (),
     train: Sequence[str] = (),
