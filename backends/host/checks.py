@@ -34,7 +34,7 @@ class Expected:
         """The value of each symbol."""
         return bind_symbols(self.types, [array.shape for array in arrays])
 
-    def checked(self, values: Sequence[Any], bound: int = 0) -> list[Array]:
+    def checked(self, values: Sequence[ArrayLike], bound: int = 0) -> list[Array]:
         """The values as arrays in the right dtypes that lie as C has them.
 
         Raises: TypeError for another number of arrays, or for a dtype that does not fit; ValueError
@@ -85,7 +85,7 @@ class Expected:
                     "give larger arrays"
                 )
 
-    def _told(self, values: Sequence[Any], bound: int) -> str:
+    def _told(self, values: Sequence[ArrayLike], bound: int) -> str:
         """Say what to pass in place of these values."""
         star = ", with a star before a list of arrays" if any(map(_is_list, values)) else ""
         return f"pass {', '.join(self.names[bound:])}{star}"
@@ -140,7 +140,7 @@ def in_dtype(numbers: Array, dtype: Dtype) -> Array:
         return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 
-def signature(values: Sequence[Array]) -> tuple[Any, ...]:
+def signature(values: Sequence[Array]) -> tuple[object, ...]:
     """A key of arrays that determines whether they fit; equal keys need only one check."""
     return tuple(
         [isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides, v.flags.aligned) for v in values]

@@ -59,7 +59,7 @@ class FunctionLearner(Owner):
         loss, *gradients = self._call(Kind.GRADS, *inputs_and_targets)
         return loss, dict(zip(self.parameters, gradients, strict=True))
 
-    def update(self, gradients: Mapping[str, Any]) -> None:
+    def update(self, gradients: Mapping[str, ArrayLike]) -> None:
         """Update the parameters by the optimiser, with a gradient for each."""
         self._call(Kind.UPDATE, *in_order("gradients", gradients, self.parameters))
 
@@ -108,7 +108,7 @@ class LibraryLearner(FunctionLearner):
 class Tabular(Protocol):
     """A function of arrays of tables and of its own, which returns both."""
 
-    def __call__(self, *arrays: Any) -> Sequence[Array]:
+    def __call__(self, *arrays: ArrayLike) -> Sequence[Array]:
         """Call it on all arrays."""
 
     def on(self, tables: Sequence[Any], own: Sequence[Any]) -> Sequence[Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def items(name: str, values: Sequence[object] | Array, sig_figs: int | None) -> 
     return [_item(name, place, value, sig_figs) for place, value in enumerate(taken, start=1)]
 
 
-def _digits(array: Array) -> Iterable[Any]:
+def _digits(array: Array) -> Iterable[object]:
     """Convert the elements of an array to Python numbers, by the shortest digits of narrow dtypes."""
     if array.dtype.kind in _NARROW and array.dtype != np.float64:
         return [float(str(element)) for element in array]

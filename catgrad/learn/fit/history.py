@@ -90,7 +90,7 @@ class History:
         return history
 
 
-def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
+def _epoch(entry: Mapping[str, Any], before: Sequence[Epoch]) -> Epoch:
     """Check an epoch against its predecessors. Raises: ValueError or TypeError if fit writes no such one."""
     epoch = Epoch(**entry)
     steps, is_whole = (before[-1].steps, before[-1].whole) if before else (0, True)
