@@ -48,7 +48,7 @@ def manifest(
     return json.dumps(described, indent=2, ensure_ascii=False, default=str)
 
 
-def _array(place: Place, with_memory: bool) -> dict[str, Any]:
+def _array(place: Place, with_memory: bool) -> dict[str, object]:
     return {
         "name": place.slot.name,
         "member": place.identifier,
@@ -58,7 +58,7 @@ def _array(place: Place, with_memory: bool) -> dict[str, Any]:
     }
 
 
-def _function(prefix: str, function: Function, printed: CFunction, with_memory: bool) -> dict[str, Any]:
+def _function(prefix: str, function: Function, printed: CFunction, with_memory: bool) -> dict[str, object]:
     called = CallConvention.of(function)
     return {
         "name": f"{prefix}_{called.name}",
@@ -73,6 +73,6 @@ def _function(prefix: str, function: Function, printed: CFunction, with_memory: 
     }
 
 
-def _own(array: ArrayArgument) -> dict[str, Any]:
+def _own(array: ArrayArgument) -> dict[str, object]:
     shape = [size if isinstance(size, int) else str(size) for size in array.type.shape]
     return {"name": array.identifier, "dtype": array.type.dtype.name, "shape": shape}

@@ -64,7 +64,7 @@ def read(path: str | Path) -> Term | Terms:
         raise error.about(where=Path(path).name)  # noqa: B904  # the same error
 
 
-def to_json(model: Term | Terms) -> dict[str, Any]:
+def to_json(model: Term | Terms) -> dict[str, object]:
     """Return the content of a file."""
     if isinstance(model, Term):
         return {**_header(digest(model)), "term": write_columns(model)}
@@ -104,11 +104,11 @@ def from_bytes(content: bytes) -> Term | Terms:
     return model
 
 
-def _header(found: str) -> dict[str, Any]:
+def _header(found: str) -> dict[str, object]:
     return {"format": FORMAT, "version": VERSION, "sha256": found}
 
 
-def _slot(slot: Slot) -> dict[str, Any]:
+def _slot(slot: Slot) -> dict[str, object]:
     return {
         "name": slot.name,
         "type": write_type(slot.type),
@@ -117,7 +117,7 @@ def _slot(slot: Slot) -> dict[str, Any]:
     }
 
 
-def _entry(entry: TermEntry) -> dict[str, Any]:
+def _entry(entry: TermEntry) -> dict[str, object]:
     sides = {"inputs": entry.inputs, "outputs": entry.outputs}
     ports = {side: [[port.role, port.name] for port in ports] for side, ports in sides.items()}
     return {"kind": entry.kind, **ports, "term": write_columns(entry.term)}
@@ -184,7 +184,7 @@ def _list(data: object) -> list[Any]:
     return data
 
 
-def _table(data: object) -> dict[str, Any]:
+def _table(data: object) -> dict[str, object]:
     if not isinstance(data, dict):
         raise _refused("an entry", "a table", data)
     return data

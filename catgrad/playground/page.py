@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.errors import OptionError
@@ -84,7 +83,7 @@ def write(
 
 def _data(
     task: Task, samples: Mapping[str, object] | None, artifacts: Mapping[str, Artifact]
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Collect what the script of the page reads."""
     adjustable = replace(task, runtime_learning_rate=True)
     rates = [
@@ -109,7 +108,7 @@ def _data(
     }
 
 
-def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, Any]]:
+def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, object]]:
     """Describe parameters, with the identifiers that emitted text has for them and their gradients."""
     namer = Namer()
     described: list[Mapping[str, object]] = []
