@@ -9,7 +9,6 @@ import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -32,13 +31,13 @@ def errors_in_a_line(console: Console) -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def best(function: Callable[[], Any], repeats: int = 5) -> float:
+def best(function: Callable[[], object], repeats: int = 5) -> float:
     """Return the minimum time of one call."""
     return min(in_turns({"": function}, repeats)[""])
 
 
 def in_turns(
-    functions: Mapping[str, Callable[[], Any]],
+    functions: Mapping[str, Callable[[], object]],
     rounds: int,
     number: int = 1,
     clock: Callable[[], float] = time.perf_counter,

@@ -74,12 +74,12 @@ class Process:
         self.process.communicate()
         self.stack.close()
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, **arguments: object) -> dict[str, Any]:
         """Send a request, and return the answer. Raises: ToolError if it ends or is silent."""
         self.send(do, **arguments)
         return self.answer()
 
-    def send(self, do: str, **arguments: Any) -> None:
+    def send(self, do: str, **arguments: object) -> None:
         """Send a request. Raises: ToolError if the process has ended"""
         try:
             print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)

@@ -87,7 +87,7 @@ class Race:
     at_once: bool = False
     kernels: bool = False
     left: Callable[[], float] = forever
-    turn: Callable[[], AbstractContextManager[Any]] = nullcontext
+    turn: Callable[[], AbstractContextManager[object]] = nullcontext
     middle: Callable[[list[float]], float] = statistics.median
 
     def run(

@@ -90,7 +90,7 @@ class Workload:
         return {slot.name: drawn(rng, slot.initial, slot.type.shape) for slot in self.task.parameters}
 
 
-def drawn(rng: np.random.Generator, initial: Initialiser, shape: tuple[Any, ...]) -> np.ndarray:
+def drawn(rng: np.random.Generator, initial: Initialiser, shape: tuple[Size, ...]) -> np.ndarray:
     """Values of an initialiser, drawn by NumPy."""
     if isinstance(initial, Normal):
         return rng.standard_normal(shape, np.float32) * np.float32(initial.deviation) + np.float32(

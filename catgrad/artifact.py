@@ -130,7 +130,7 @@ def _beginning_with(artifact: Artifact, compiled: Any) -> Any:
     """Derive a class from `CompiledModel` whose learners and buffers begin with the values of an artifact."""
     values, buffers = artifact.values, artifact.program.tables.get(Role.BUFFER, ())
 
-    def learner(self: Any, *arguments: Any, **named: Any) -> Any:
+    def learner(self: Any, *arguments: object, **named: Any) -> Any:
         """Return a learner with the stored arrays; a seed draws the others."""
         made = compiled.learner(self, *arguments, **named)
         for table in (getattr(made, role) for role in TABLES):

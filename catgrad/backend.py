@@ -15,7 +15,7 @@ from catgrad.errors import DtypeError, OptionError, UnknownName, UnsupportedOp, 
 from catgrad.footprint import Footprint
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
-from catgrad.printing.statements import fill
+from catgrad.printing.statements import FunctionText, fill
 from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
 from catgrad.programs.ports import INITIAL, TABLES, Kind
@@ -40,13 +40,13 @@ class NoOptions:
     """The options of a target that has none."""
 
 
-def statements(backend: Backend, program: Program) -> dict[str, Any]:
+def statements(backend: Backend, program: Program) -> dict[str, dict[str, FunctionText]]:
     """Print the functions of a prepared program as statements, by name and by kind, for templates."""
     printed = {f.name: FunctionPrinter(f, backend.dialect).print() for f in program.functions}
     return {"functions": printed, "kinds": {kind: printed[f.name] for kind, f in program.kinds.items()}}
 
 
-def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+def unchanged(context: Mapping[str, object], files: dict[str, str]) -> Mapping[str, str | bytes]:
     """Return the rendered files as they are."""
     return files
 

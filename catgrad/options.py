@@ -12,7 +12,7 @@ KINDS = {bool: "true or false", int: "a whole number", tuple: "a list of names"}
 """Descriptions of values, by the types of defaults; others are strings."""
 
 
-def names(value: Any) -> Any:
+def names(value: object) -> Any:
     """Return the names in a text with commas, or in a list, each once; anything else as it is."""
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, (list, tuple)) or not all(isinstance(name, str) for name in listed):
@@ -31,7 +31,7 @@ def require_kinds(options: Any) -> None:
             raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
 
 
-def require_choices(options: Any, choices: Mapping[str, Sequence[str]]) -> None:
+def require_choices(options: object, choices: Mapping[str, Sequence[str]]) -> None:
     """Raise OptionError unless each of these options is one of its choices, one of which may be empty."""
     for name, allowed in choices.items():
         value = getattr(options, name)

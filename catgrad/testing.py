@@ -311,12 +311,12 @@ def _batched(op: Op, types: Sequence[NdArrayType]) -> Term | None:
     return None
 
 
-def in_dtype(value: Any, dtype: Dtype) -> Any:
+def in_dtype(value: object, dtype: Dtype) -> Any:
     """Return an operation, block, type or tuple of them with another dtype for float32."""
     return retyped(value, Dtype.float32, dtype)
 
 
-def in_float64(value: Any) -> Any:
+def in_float64(value: object) -> Any:
     """Return an operation, type or tuple of them with float64 for float32."""
     return in_dtype(value, Dtype.float64)
 

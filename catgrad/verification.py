@@ -213,7 +213,11 @@ def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayTy
 
 
 def _compared(
-    artifact: Artifact, compiled: Any, function: Function, arrays: Sequence[Array], reference: Sequence[Array]
+    artifact: Artifact,
+    compiled: object,
+    function: Function,
+    arrays: Sequence[Array],
+    reference: Sequence[Array],
 ) -> list[Comparison]:
     ports = enumerate(zip(function.outputs, function.results, strict=True))
     names = [port.label or function.names.get(value, f"result {k}") for k, (port, value) in ports]

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import pytest
 
 
-def some(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+def some(values: Iterable[object], quick: Collection[object]) -> list[object]:
     """Return parameters of a test, of which all but the quick ones are long."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.long) for value in values]
 
@@ -25,7 +24,7 @@ def repeated(grid: Sequence[Mapping[str, object]], strength: int) -> Iterator[in
     """Yield the places of combinations that a greedy covering array of this strength leaves out."""
     values = [[(name, repr(value)) for name, value in sorted(each.items())] for each in grid]
     held = [set(combinations(each, min(strength, len(each)))) for each in values]
-    missing, rest = set[Any]().union(*held), list(range(len(grid)))
+    missing, rest = set[tuple[object, ...]]().union(*held), list(range(len(grid)))
     while missing:
         best = max(rest, key=lambda place: len(held[place] & missing))
         missing -= held[best]

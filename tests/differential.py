@@ -105,7 +105,7 @@ def difference(
     return _first_difference(backend, program, found, wanted)
 
 
-def outcome(call: Any) -> Any:
+def outcome(call: Callable[[], Any]) -> Any:
     """Return the result of a call, or the error that it raises."""
     try:
         return call()

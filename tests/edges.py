@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import inf, nan
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,11 @@ from catgrad import ops
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.ops.contract import Contract
+from catgrad.ops.control import Variables
 from catgrad.terms.build import build
 from catgrad.terms.op import OPS
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 from tests.maker import DTYPES, FLOATING, NUMERIC
 from tests.programs import Program
@@ -27,7 +28,7 @@ ORDERS = (ops.greater, ops.less, ops.greater_equal, ops.less_equal, ops.equal, o
 BINARY = (*ORDERS, ops.add, ops.subtract, ops.multiply, ops.divide, ops.maximum, ops.minimum)
 
 
-def program(function: Callable[..., Any], *arrays: Array, symbolic: bool = False) -> Program:
+def program(function: Callable[..., Variables], *arrays: Array, symbolic: bool = False) -> Program:
     """Build a program for arrays, whose sizes may be symbols of their own."""
     types = [NdArrayType(a.shape, Dtype[a.dtype.name]) for a in map(np.asarray, arrays)]
     if symbolic:
@@ -51,8 +52,8 @@ def elementwise() -> list[Program]:
 def with_constants() -> list[Program]:
     """Combine special numbers with constants, which compilers see."""
 
-    def combined(number: float) -> Callable[[Any], list[Any]]:
-        def function(x: Any) -> list[Any]:
+    def combined(number: float) -> Callable[[Var], list[Var]]:
+        def function(x: Var) -> list[Var]:
             c = Constant(x.type, number)()
             return [z for op in BINARY for z in (op(x, c), op(c, x))]
 
@@ -156,7 +157,7 @@ def empty_contractions() -> list[Program]:
 
 def empty_axes() -> list[Program]:
     """Apply operations to arrays without rows."""
-    functions: Sequence[Callable[[Any], Any]] = (
+    functions: Sequence[Callable[[Var], Variables]] = (
         lambda x: [ops.sum(x, 0), ops.sum(x, 1), ops.sum(x)],
         lambda x: [ops.cumsum(x, 0), ops.cumsum(x, 1)],
         lambda x: [ops.argsort(x, 0), ops.argsort(x, 1)],
@@ -171,7 +172,7 @@ def empty_axes() -> list[Program]:
 def single_numbers() -> list[Program]:
     """Apply operations to arrays without axes."""
 
-    def every(x: Any) -> list[Any]:
+    def every(x: Var) -> list[Var]:
         moved = [ops.reshape(x, 1, 1), ops.broadcast(x, (2, 0)), ops.broadcast(x, (2, 3)), ops.stack([x, x])]
         more = [ops.flip(x, ()), ops.permute(x), ops.slice(x, (), ()), ops.squeeze(x), ops.sum(x), x]
         return [*moved, *more, ops.pad(x, []), Contract((), (), ())(x, x)]

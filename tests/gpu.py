@@ -17,7 +17,7 @@ from catgrad.backends.cuda.machine import GPU, MACHINE
 from catgrad.loops.ir.axis import Axis
 from catgrad.loops.ir.dependence import exchanged
 from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.nest import Barrier, Item, Loop
+from catgrad.loops.ir.nest import Barrier, Item, Loop, Statement
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import GpuCosts, Machine
@@ -147,7 +147,7 @@ class Teams(Interpreter):
                 self.items(body)
         self.thread = None
 
-    def statement(self, s: Any) -> None:
+    def statement(self, s: Statement) -> None:
         """Run one statement."""
         if isinstance(s, Barrier):
             self.since_barrier = accesses()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.functors import Expand
 from catgrad.loops import OPERATIONS
 from catgrad.loops.compile import compile_kernels
@@ -13,6 +11,7 @@ from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.program import Function, lower, nest
+from catgrad.terms.op import Op
 from catgrad.terms.term import Term
 
 BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
@@ -31,7 +30,7 @@ SCALARS = Machine(PASSES, (*KERNEL_PASSES, BIND))
 """A machine that processes one element after the other."""
 
 
-def has(op: Any) -> bool:
+def has(op: Op) -> bool:
     """Tell whether an operation is lowered to loops without expansion."""
     return op.macro in OPERATIONS
 

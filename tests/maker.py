@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from catgrad import ops
-from catgrad.dims import Dim
+from catgrad.dims import Dim, Size
 from catgrad.errors import CatgradError
+from catgrad.ops.control import Variables
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
@@ -29,7 +31,8 @@ TYPICAL = 7
 """The assumed value of a symbol when elements are counted."""
 
 
-Rule = Callable[["Maker"], Any]
+T = TypeVar("T")
+Rule = Callable[["Maker"], Variables]
 RULES: list[Rule] = []
 
 
@@ -43,7 +46,7 @@ class Maker:
     """The values of a program under construction."""
 
     def __init__(
-        self, draw: Any, pool: list[Var], symbols: Sequence[Dim], dtypes: Sequence[Dtype], depth: int = 0
+        self, draw: DrawFn, pool: list[Var], symbols: Sequence[Dim], dtypes: Sequence[Dtype], depth: int = 0
     ) -> None:
         self.draw, self.pool, self.symbols, self.dtypes, self.depth = draw, pool, symbols, dtypes, depth
 
@@ -63,7 +66,7 @@ class Maker:
         """Return the maker of a block inside the program, which may capture values."""
         return Maker(self.draw, [*self.pool, *inputs], self.symbols, self.dtypes, self.depth + 1)
 
-    def one_of(self, choices: Sequence[Any]) -> Any:
+    def one_of(self, choices: Sequence[T]) -> T:
         """Draw one of several values; shrinks to the first."""
         return choices[self.number(len(choices) - 1)]
 
@@ -101,13 +104,13 @@ class Maker:
         extreme = self.one_of((0.5, -1.0, -0.0, float("inf"), float("nan"), 1e4))
         return Constant(type, extreme if type.dtype.is_floating and self.flag() else number)()
 
-    def size(self) -> Any:
+    def size(self) -> Size:
         """Draw the size of an axis."""
         if self.symbols and self.number(3) == 3:
             return self.one_of(self.symbols)
         return self.one_of(LARGE) if self.number(19) == 19 else self.one_of(SIZES)
 
-    def shape(self, most: int = 3) -> tuple[Any, ...]:
+    def shape(self, most: int = 3) -> tuple[Size, ...]:
         """Draw a shape with a limited number of elements."""
         sizes = [self.size() for _ in range(self.number(most))]
         while _elements(sizes) > MOST_ELEMENTS:
@@ -130,7 +133,7 @@ class Maker:
         """Draw a permutation of axes."""
         return tuple(self.draw(st.permutations(range(rank))))
 
-    def indices(self, shape: Sequence[Any], size: Any) -> Var:
+    def indices(self, shape: Sequence[Size], size: Size) -> Var:
         """Draw indices below a size; rarely ones out of range, which every target must detect."""
         dtype = self.one_of((Dtype.int64, Dtype.int32))
         x = self.like(NdArrayType(tuple(shape), dtype))
@@ -151,11 +154,11 @@ def fitted(x: Var, type: NdArrayType) -> Var:
     return ops.reshape(ops.slice(flat, (0,), (want,)), *type.shape)
 
 
-def _total(x: Var, axes: Any) -> Var:
+def _total(x: Var, axes: int | Sequence[int] | None) -> Var:
     if x.dtype in BYTES:
         return ops.cast(ops.sum(ops.cast(x, Dtype.int32), axes), x.dtype)
     return ops.any(x, axes) if x.dtype is Dtype.bool else ops.sum(x, axes)
 
 
-def _elements(shape: Sequence[Any]) -> int:
+def _elements(shape: Sequence[Size]) -> int:
     return prod(s if isinstance(s, int) else int(s.substitute({"n": TYPICAL, "m": TYPICAL})) for s in shape)

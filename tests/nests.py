@@ -7,10 +7,10 @@ between iterations. Numbers are integers, so sums are exact in any order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from catgrad import Dtype, NdArrayType
 from catgrad.loops.ir.index import Index, Read, Variable, index, modulo
@@ -32,7 +32,7 @@ Registers = frozenset[Buffer]
 class Nests:
     """A kernel under construction, drawn item by item."""
 
-    def __init__(self, draw: Any, dtype: Dtype) -> None:
+    def __init__(self, draw: DrawFn, dtype: Dtype) -> None:
         self.draw, self.dtype = draw, dtype
         self.arguments = [Buffer(name, NdArrayType((SIZE,), dtype), Space.ARGUMENT) for name in "xyz"]
         self.places = Buffer("places", NdArrayType((SIZE,), Dtype.int64), Space.ARGUMENT)
@@ -134,7 +134,7 @@ class Nests:
 
 
 @st.composite
-def nests(draw: Any, dtype: Dtype = Dtype.int64) -> Lowered:
+def nests(draw: DrawFn, dtype: Dtype = Dtype.int64) -> Lowered:
     """Draw a kernel, on int64, where arithmetic wraps, or on integers of another dtype."""
     return Nests(draw, dtype).lowered()
 

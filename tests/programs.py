@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 import tests.steps  # noqa: F401  # declares the rules
 from catgrad.dims import Dim
@@ -54,7 +54,9 @@ def listing(function: Function, indent: str = "  ") -> str:
 
 
 @st.composite
-def programs(draw: Any, steps: int = 8, symbolic: bool = True, dtypes: Sequence[Dtype] = DTYPES) -> Program:
+def programs(
+    draw: DrawFn, steps: int = 8, symbolic: bool = True, dtypes: Sequence[Dtype] = DTYPES
+) -> Program:
     """Draw a program, or the reverse derivative of one, with its inputs."""
     chosen = draw(st.lists(st.sampled_from(SYMBOLS), max_size=2, unique=True)) if symbolic else []
     outer = Maker(draw, [], chosen, dtypes)
@@ -75,7 +77,7 @@ def programs(draw: Any, steps: int = 8, symbolic: bool = True, dtypes: Sequence[
     return Program(term, tuple(_array(draw, t.substitute(sizes)) for t in term.source.table))
 
 
-def _array(draw: Any, type: NdArrayType) -> Array:
+def _array(draw: DrawFn, type: NdArrayType) -> Array:
     """Draw an array of small numbers, with a few extreme ones."""
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     if type.dtype is Dtype.bool:
@@ -92,7 +94,7 @@ def _array(draw: Any, type: NdArrayType) -> Array:
         return _planted(draw, rng, array, (np.nan, np.inf, -np.inf, 1e30, -1e30, -0.0, 88.0, 1e-30))
 
 
-def _planted(draw: Any, rng: Any, array: Array, extremes: Sequence[float]) -> Array:
+def _planted(draw: DrawFn, rng: np.random.Generator, array: Array, extremes: Sequence[float]) -> Array:
     for extreme in draw(st.lists(st.sampled_from(extremes), max_size=2)):
         if array.size:
             array.reshape(-1)[rng.integers(array.size)] = np.asarray(extreme).astype(array.dtype)

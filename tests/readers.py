@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.learn.learner import Learner
+from catgrad.learn.task import Task
 from tests import hostile
 
 MOST_BYTES = 2**31
@@ -37,11 +39,11 @@ class Reader:
 
     suffix: str
     files: Callable[[], list[bytes]]
-    read: Callable[[Path], Any]
+    read: Callable[[Path], object]
     mutated: Callable[[bytes, random.Random], bytes]
 
 
-def written(write: Callable[[Path], Any], suffix: str) -> bytes:
+def written(write: Callable[[Path], object], suffix: str) -> bytes:
     """Return the content of the file that a function writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"
@@ -57,14 +59,14 @@ ARRAYS = {
 TEXTS = {**ARRAYS, "name": np.array(["one", "two"])}
 
 
-def task() -> Any:
+def task() -> Task:
     from catgrad import NdArrayType, Task, layers, mse
     from catgrad.learn.optimisers import adamw
 
     return Task(layers.dense(NdArrayType((2,)), NdArrayType((3,)), NdArrayType((4,))), adamw(0.01), mse)
 
 
-def learner() -> Any:
+def learner() -> Learner:
     from catgrad import emit
 
     return emit(task(), "numpy").load()().learner(seed=0)
@@ -387,7 +389,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 def limited() -> None:
     """Limit the memory of this process, and end a read that takes too long."""
 
-    def late(*_: Any) -> None:
+    def late(*_: object) -> None:
         raise TimeoutError
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])

@@ -29,6 +29,7 @@ from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
 from catgrad.programs.passes.prune import prune
 from catgrad.programs.program import Function, bind_symbols, straighten
+from catgrad.terms.op import Op
 from catgrad.terms.structural import Copy, Label
 from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, widened
@@ -105,7 +106,7 @@ class _Run:
                     values[value] = self._rounded(np.asarray(result), function.types[value].dtype)
         return [values[value] for value in function.results]
 
-    def _results(self, op: Any, given: list[Array]) -> Sequence[Any]:
+    def _results(self, op: Op, given: list[Array]) -> Sequence[Any]:
         if isinstance(op, Scan):
             return self._scan(op, straighten(op.block.term), given)
         if isinstance(op, Cond):
@@ -126,7 +127,7 @@ class _Run:
                 stack[t] = y
         return [*carry, *stacks]
 
-    def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
+    def _moved(self, op: Op, given: list[Array], result: Array) -> Array:
         """Perturb a result at random where it is rounded, in float64."""
         dtypes = [_dtype(a) for a in given if a.dtype.kind in "fV"]
         if result.dtype.kind in "biu" or not dtypes:
@@ -166,7 +167,7 @@ class _Exact(_Run):
         super().__init__(seed)
         self.seen: list[Array] = []
 
-    def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
+    def _moved(self, op: Op, given: list[Array], result: Array) -> Array:
         return result
 
     def _unrounded(self, product: Array) -> Array:
@@ -184,7 +185,7 @@ class _Filled(_Exact):
         super().__init__()
         self.number = number
 
-    def _results(self, op: Any, given: list[Array]) -> Sequence[Any]:
+    def _results(self, op: Op, given: list[Array]) -> Sequence[Any]:
         try:
             return super()._results(op, given)
         except IndexError:
@@ -192,16 +193,16 @@ class _Filled(_Exact):
             return [np.full(type.shape, self.number, type.dtype.numpy) for type in types]
 
 
-def _is_factored(op: Any, given: Sequence[Array]) -> Any:
+def _is_factored(op: Op, given: Sequence[Array]) -> Array | bool:
     """Mark sums of products that are NaN unless an infinite factor is taken out: 0 · ∞ or ∞ - ∞."""
     if not isinstance(op, Contract):
         return False
     x, y = given
 
-    def terms(left: Array, right: Array) -> Any:
+    def terms(left: Array, right: Array) -> Array:
         return op.ref(left.astype(np.float64), right.astype(np.float64))
 
-    def infinite(sign: int) -> Any:
+    def infinite(sign: int) -> Array:
         """Mark sums with an infinite term of this sign."""
         sides = [(x == a * np.inf, sign * a * y > 0) for a in (1, -1)]
         others = [(sign * a * x > 0, y == a * np.inf) for a in (1, -1)]

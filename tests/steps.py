@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from catgrad import ops
 from catgrad.errors import CatgradError
+from catgrad.ops.control import Variables
 from catgrad.terms.block import HigherOrder
 from catgrad.terms.op import OPS
 from catgrad.terms.var import Var
@@ -22,7 +23,7 @@ EXAMPLES = [(op, types) for c in OPS.values() for op, types in c.examples()]
 
 
 @rule
-def elementwise(m: Maker) -> Any:
+def elementwise(m: Maker) -> Variables:
     op = m.one_of(ELEMENTWISE)()
     x = m.value()
     for dtype in (x.dtype, Dtype.float32, Dtype.int32, Dtype.bool):
@@ -39,7 +40,7 @@ def elementwise(m: Maker) -> Any:
 
 
 @rule
-def example(m: Maker) -> Any:
+def example(m: Maker) -> Variables:
     op, types = m.one_of(EXAMPLES)
     dtype = m.one_of([d for d in FLOATING if d in m.dtypes] or [Dtype.float32])
     if dtype is not Dtype.float32 and not isinstance(op, HigherOrder):
@@ -51,7 +52,7 @@ def example(m: Maker) -> Any:
 
 
 @rule
-def generated(m: Maker) -> Any:
+def generated(m: Maker) -> Variables:
     kind = m.number(3)
     if kind == 0:
         return m.constant(m.type())
@@ -68,12 +69,12 @@ def generated(m: Maker) -> Any:
 
 
 @rule
-def cast(m: Maker) -> Any:
+def cast(m: Maker) -> Variables:
     return ops.cast(m.value(), m.one_of(m.dtypes))
 
 
 @rule
-def reshape(m: Maker) -> Any:
+def reshape(m: Maker) -> Variables:
     x = m.value()
     kind = m.number(3)
     if kind == 0:
@@ -86,7 +87,7 @@ def reshape(m: Maker) -> Any:
 
 
 @rule
-def rearrange(m: Maker) -> Any:
+def rearrange(m: Maker) -> Variables:
     x = m.of(least=1)
     kind = m.number(3)
     if kind == 0:
@@ -105,7 +106,7 @@ def rearrange(m: Maker) -> Any:
 
 
 @rule
-def cut(m: Maker) -> Any:
+def cut(m: Maker) -> Variables:
     x = m.of()
     if m.flag() and x.dtype is not Dtype.bool:
         return ops.pad(x, [(m.number(2), m.number(2)) for _ in x.shape])
@@ -118,7 +119,7 @@ def cut(m: Maker) -> Any:
 
 
 @rule
-def join(m: Maker) -> Any:
+def join(m: Maker) -> Variables:
     x = m.of(least=1)
     if m.flag():
         return ops.stack([x, m.like(x.type)], m.number(x.type.rank))
@@ -128,7 +129,7 @@ def join(m: Maker) -> Any:
 
 
 @rule
-def reduction(m: Maker) -> Any:
+def reduction(m: Maker) -> Variables:
     x = m.of()
     if x.dtype is Dtype.bool:
         return m.one_of((ops.any, ops.all))(x, m.axes(x))
@@ -138,7 +139,7 @@ def reduction(m: Maker) -> Any:
 
 
 @rule
-def along_an_axis(m: Maker) -> Any:
+def along_an_axis(m: Maker) -> Variables:
     if m.flag():
         x = m.of(NUMERIC, least=1)
         return m.one_of((ops.argmax, ops.argmin, ops.max, ops.min, ops.argsort))(x, m.axis(x))
@@ -147,7 +148,7 @@ def along_an_axis(m: Maker) -> Any:
 
 
 @rule
-def order(m: Maker) -> Any:
+def order(m: Maker) -> Variables:
     x = m.of(NUMERIC, least=1)
     axis = m.axis(x)
     size = x.shape[axis]
@@ -157,13 +158,13 @@ def order(m: Maker) -> Any:
 
 
 @rule
-def running(m: Maker) -> Any:
+def running(m: Maker) -> Variables:
     x = m.of(NUMERIC, least=1)
     return ops.cumsum(x, m.axis(x), backwards=m.flag())
 
 
 @rule
-def lookup(m: Maker) -> Any:
+def lookup(m: Maker) -> Variables:
     x = m.of(least=1)
     if m.flag():
         return ops.take(x, m.indices(m.shape(2), x.shape[axis := m.axis(x)]), axis)
@@ -173,7 +174,7 @@ def lookup(m: Maker) -> Any:
 
 
 @rule
-def scatter(m: Maker) -> Any:
+def scatter(m: Maker) -> Variables:
     x = m.of(NUMERIC, least=1)
     size = m.size()
     if m.flag():
@@ -182,7 +183,7 @@ def scatter(m: Maker) -> Any:
 
 
 @rule
-def contraction(m: Maker) -> Any:
+def contraction(m: Maker) -> Variables:
     x = m.of(NUMERIC, most=3)
     axes = m.number(x.type.rank)
     y = m.like(x.type.with_shape((*x.shape[x.type.rank - axes :], *m.shape(2))))
@@ -190,13 +191,13 @@ def contraction(m: Maker) -> Any:
 
 
 @rule
-def product(m: Maker) -> Any:
+def product(m: Maker) -> Variables:
     x = m.of(NUMERIC, least=2, most=4)
     return ops.matmul(x, m.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], m.size()))))
 
 
 @rule
-def attention(m: Maker) -> Any:
+def attention(m: Maker) -> Variables:
     q = m.of(FLOATING, least=2)
     *batch, _, d = q.shape
     s, e = m.size(), m.size()
@@ -207,14 +208,14 @@ def attention(m: Maker) -> Any:
 
 
 @rule
-def window(m: Maker) -> Any:
+def window(m: Maker) -> Variables:
     x = m.of(NUMERIC, least=1, most=2)
     axis = m.axis(x)
     return ops.window(x, (axis,), (1 + m.number(2),), (1 + m.number(1),), (1 + m.number(1),))
 
 
 @rule
-def convolution(m: Maker) -> Any:
+def convolution(m: Maker) -> Variables:
     x = m.of(FLOATING, least=3, most=4)
     places = x.type.rank - 2
     channels = x.shape[1]
@@ -227,13 +228,13 @@ def convolution(m: Maker) -> Any:
 
 
 @rule
-def pool(m: Maker) -> Any:
+def pool(m: Maker) -> Variables:
     x = m.of(FLOATING, least=3, most=4)
     return m.one_of((ops.max_pool, ops.avg_pool))(x, 1 + m.number(2), 1 + m.number(1))
 
 
 @rule
-def norm(m: Maker) -> Any:
+def norm(m: Maker) -> Variables:
     x = m.of(FLOATING, least=1)
     rank = 1 + m.number(x.type.rank - 1)
     kind = m.number(2)
@@ -244,12 +245,12 @@ def norm(m: Maker) -> Any:
 
 
 @rule
-def clamp(m: Maker) -> Any:
+def clamp(m: Maker) -> Variables:
     return ops.clamp(m.of(FLOATING), m.one_of((None, -1.0, 0.5)), m.one_of((1.0, None)))
 
 
 @rule
-def scan(m: Maker) -> Any:
+def scan(m: Maker) -> Variables:
     if m.depth >= 2:
         return m.value()
     carry = tuple(m.of(most=2) for _ in range(m.number(2)))
@@ -266,7 +267,7 @@ def scan(m: Maker) -> Any:
 
 
 @rule
-def cond(m: Maker) -> Any:
+def cond(m: Maker) -> Variables:
     if m.depth >= 2:
         return m.value()
     condition = m.like(NdArrayType((), Dtype.bool))
@@ -282,7 +283,7 @@ def cond(m: Maker) -> Any:
 
 
 @rule
-def checkpoint(m: Maker) -> Any:
+def checkpoint(m: Maker) -> Variables:
     if m.depth >= 2:
         return m.value()
 

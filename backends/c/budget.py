@@ -31,7 +31,7 @@ class Trade(NamedTuple):
     parts: int = 1
 
 
-def fitted(backend: Backend, task: Any) -> Any:
+def fitted(backend: Backend, task: object) -> Any:
     """Make a task's training step fit the option `memory`, at the size `batch` of a symbolic batch.
 
     Raises: OptionError if it cannot, with the least bytes that it can have; if a size is not known, or there

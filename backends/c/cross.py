@@ -11,7 +11,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from catgrad.errors import ToolError
 from catgrad.paths import reason
@@ -176,7 +175,7 @@ def _compile(machine: Machine, *arguments: str, folder: Path) -> None:
     said([*machine.command, *arguments], folder)
 
 
-def said(command: Sequence[Any], folder: Path) -> str:
+def said(command: Sequence[object], folder: Path) -> str:
     """Run a compiler or a tool in a folder, and return its output. Raises: ToolError."""
     try:
         done = run([*map(str, command)], MAX_COMPILE_SECONDS, cwd=folder)

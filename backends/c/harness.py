@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.dims import Dim, numbers
 from catgrad.errors import ShapeError
 from catgrad.naming import Namer
 from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Function, Program
-from catgrad.types import NdArrayType, substitute, symbols
+from catgrad.types import Array, NdArrayType, substitute, symbols
 
 from ..host.checks import Expected
 from ..host.tables import Table
@@ -66,7 +67,7 @@ class LibraryFunction:
         pairs = zip(plan.shapes, self.results, strict=True)
         return [self.library.empty(shape, type.dtype.numpy) for shape, type in pairs]
 
-    def __call__(self, *values: Any) -> list[Any]:
+    def __call__(self, *values: ArrayLike) -> list[Any]:
         """Call the function; returns the results in its order."""
         return self.run(*self.plans.of(values))
 
@@ -90,12 +91,12 @@ class LibraryFunction:
         rest = iter(outputs)
         return [next(results.get(port.role, rest)) for port in self.function.outputs]
 
-    def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[Any]) -> None:
+    def invoke(self, tables: Mapping[Role, Sequence[Array]], plan: Plan, rest: Sequence[int]) -> None:
         """Call the function on arrays of tables, which it may change, and the rest of its arguments."""
         arguments = [*self.structs(tables), *plan.sizes, *rest]
         self.library.run(self.call, self.__name__, arguments, plan.workspace)
 
-    def structs(self, tables: Mapping[Role, Sequence[Any]]) -> list[Any]:
+    def structs(self, tables: Mapping[Role, Sequence[Array]]) -> list[Any]:
         """Return a struct of each table that the function takes."""
         return [self.library.table(tables[role]) for role, _ in self.convention.tables]
 
@@ -115,7 +116,7 @@ class BoundFunction:
     It owns the structs of the tables, and whatever else is to be `kept` in memory.
     """
 
-    def __init__(self, function: LibraryFunction, tables: Sequence[Any], kept: Any = None) -> None:
+    def __init__(self, function: LibraryFunction, tables: Sequence[Any], kept: object = None) -> None:
         self.function, self.library, self.kept = function, function.library, (tables, kept)
         # Addresses cost a call less than structs.
         self.tables = [cast(table, c_void_p).value for table in tables]
@@ -127,7 +128,7 @@ class BoundFunction:
         self.fixed = [np.empty((), type.dtype.numpy) for type in function.results] if is_fixed else []
         self.places = list(map(address, self.fixed))
 
-    def __call__(self, *values: Any) -> list[Any]:
+    def __call__(self, *values: ArrayLike) -> list[Any]:
         """Return the function's own results, then a gradient for each parameter if it computes these."""
         plan, arrays = self.plans.of(values)
         outputs = self.fixed or self.function.outputs(plan)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
@@ -24,12 +24,12 @@ class Initial:
         self.__name__, self.__doc__ = function.name, function.doc
         self.expected = Expected(function.name, ("seed",), function.argument_types)
 
-    def __call__(self, seed: Any = 0) -> list[Array]:
+    def __call__(self, seed: ArrayLike = 0) -> list[Array]:
         """Compute the initial values, determined by the seed."""
         tables = self.tables(seed)
         return [np.require(a, None, ["W"]) for role in self.function.changes for a in tables[role].values()]
 
-    def tables(self, seed: Any) -> Mapping[Role, Table]:
+    def tables(self, seed: ArrayLike) -> Mapping[Role, Table]:
         """Create all tables with their initial values."""
         [checked] = self.expected.checked([seed])
         return self.library.tables(self.program, int(checked))

@@ -36,7 +36,7 @@ class SharedLibrary:
     """
 
     forks = True
-    trailing: Sequence[Any] = [c_void_p]
+    trailing: Sequence[object] = [c_void_p]
     remedy = "report this as a defect of catgrad"
     kind_of_table: Callable[..., Table] = ArrayTable
 
@@ -53,7 +53,7 @@ class SharedLibrary:
         """Return the address of an array's first element."""
         return address(array)
 
-    def table(self, arrays: Sequence[Any]) -> Any:
+    def table(self, arrays: Sequence[Array]) -> Any:
         """Return the struct of a table whose members point to these arrays."""
         return struct(map(self.address, arrays))
 

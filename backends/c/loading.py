@@ -52,7 +52,7 @@ def loaded(
     learner_type: type[LibraryLearner] = LibraryLearner,
 ) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
-    attributes: dict[str, Any] = {"program": program, "library": library}
+    attributes: dict[str, object] = {"program": program, "library": library}
     for function in program.functions:
         made = Initial if function.kind.is_initial else entry
         attributes[function.name] = made(library, program, function)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from catgrad.dims import Size
 from catgrad.dims import product as size_of
@@ -15,6 +14,8 @@ from catgrad.loops.passes.schedule.unroll import unroll
 from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
+
+from .options import Options
 
 LINE_BYTES = 64
 """Bytes of a line of a cache."""
@@ -94,7 +95,7 @@ MICROCONTROLLER = Machine(
 """A processor without vectors, threads and caches: products read their operands in place."""
 
 
-def machine_of(options: Any) -> Machine:
+def machine_of(options: Options) -> Machine:
     """Return the machine that options of the target ask for."""
     return MICROCONTROLLER if options.microcontroller else MACHINE
 

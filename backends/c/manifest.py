@@ -10,14 +10,15 @@ from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 
-from ..kernels.signatures import CallConvention
+from ..kernels.signatures import ArrayArgument, CallConvention
+from .functions import CFunction
 from .interface import prefix
-from .layouts import Layout
+from .layouts import Layout, Place
 
 
 def manifest(
     program: Program,
-    functions: Mapping[str, Any],
+    functions: Mapping[str, CFunction],
     placed: Mapping[str, Layout],
     with_memory: bool = True,
     prepared: Sequence[Any] = (),
@@ -47,7 +48,7 @@ def manifest(
     return json.dumps(described, indent=2, ensure_ascii=False, default=str)
 
 
-def _array(place: Any, with_memory: bool) -> dict[str, Any]:
+def _array(place: Place, with_memory: bool) -> dict[str, object]:
     return {
         "name": place.slot.name,
         "member": place.identifier,
@@ -57,7 +58,7 @@ def _array(place: Any, with_memory: bool) -> dict[str, Any]:
     }
 
 
-def _function(prefix: str, function: Function, printed: Any, with_memory: bool) -> dict[str, Any]:
+def _function(prefix: str, function: Function, printed: CFunction, with_memory: bool) -> dict[str, object]:
     called = CallConvention.of(function)
     return {
         "name": f"{prefix}_{called.name}",
@@ -72,6 +73,6 @@ def _function(prefix: str, function: Function, printed: Any, with_memory: bool) 
     }
 
 
-def _own(array: Any) -> dict[str, Any]:
+def _own(array: ArrayArgument) -> dict[str, object]:
     shape = [size if isinstance(size, int) else str(size) for size in array.type.shape]
     return {"name": array.identifier, "dtype": array.type.dtype.name, "shape": shape}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError
@@ -14,7 +13,7 @@ from catgrad.programs.program import Program, symbol_sources
 from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import Dtype, symbols
 
-from ..kernels.signatures import separate
+from ..kernels.signatures import Signature, separate
 
 PRINTED = (Dtype.float32, Dtype.float64)
 """The dtypes of losses that C prints."""
@@ -54,7 +53,7 @@ class Data:
         return tuple(size for size, _, _ in self.told)
 
 
-def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
+def training(program: Program, functions: Mapping[str, Signature]) -> Data | None:
     """Describe the program's data; none if a step is not on rows of examples, or its loss has 16 bits."""
     step = program.kinds.get(Kind.STEP)
     if step is None or Role.PARAMETER not in step.tables:

@@ -41,7 +41,7 @@ class DeviceArray:
     """
 
     def __init__(
-        self, device: Device, shape: Sequence[int], dtype: np.dtype[Any], place: int = 0, owner: Any = None
+        self, device: Device, shape: Sequence[int], dtype: np.dtype[Any], place: int = 0, owner: object = None
     ) -> None:
         self.device, self.shape, self.dtype = device, tuple(shape), dtype
         self.bytes, self.owner = prod(self.shape) * dtype.itemsize, owner
@@ -69,7 +69,7 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.dlpack_device
 
-    def __dlpack__(self, *, stream: Any = None, **versions: Any) -> Any:
+    def __dlpack__(self, *, stream: object = None, **versions: Any) -> Any:
         # Whatever computes it is done: functions wait for their results.
         return dlpack.exported(self, self.address, self.shape, self.dtype.name, self.device.dlpack_device)
 
@@ -117,7 +117,7 @@ class Device(SharedLibrary):
         self._check(code, "new libraries")
         return (libraries.value or 0,)
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Call a function of the runtime. Raises: ToolError if it fails, or in a fork"""
         self.home.require(name.replace("_", " "))
         function = self._library[f"catgrad_{name}"]
@@ -165,7 +165,7 @@ class Device(SharedLibrary):
         place: int = array.address
         return place
 
-    def has(self, value: Any) -> bool:
+    def has(self, value: object) -> bool:
         """Tell whether an argument is an array of another library in the memory of this device."""
         if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
             return False
@@ -196,7 +196,7 @@ class Device(SharedLibrary):
         convert = getattr(library, "from_dlpack", None)
         return convert(array) if convert else array
 
-    def run(self, call: Callable[..., int], name: str, arguments: Iterable[Any], workspace: int) -> None:
+    def run(self, call: Callable[..., int], name: str, arguments: Iterable[int], workspace: int) -> None:
         """Call a function, and wait for it.
 
         Raises: IndexError if an index lies outside its array; ToolError for other errors, and in a fork

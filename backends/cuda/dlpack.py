@@ -44,7 +44,7 @@ _new = _python("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
 _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, c_void_p, c_char_p)
 _pointer_of_deleted = _python("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 
-_exported: dict[int, Any] = {}
+_exported: dict[int, object] = {}
 """Exported arrays by the addresses of their descriptions, until their users delete them."""
 
 
@@ -57,7 +57,7 @@ class Description(NamedTuple):
     is_dense: bool
 
 
-def imported(capsule: Any) -> Description:
+def imported(capsule: object) -> Description:
     """Read a capsule, which keeps the array alive."""
     tensor = ctypes.cast(_pointer(capsule, NAME), ctypes.POINTER(_Managed)).contents.tensor
     shape = tuple(tensor.shape[axis] for axis in range(tensor.axes))
@@ -68,7 +68,7 @@ def imported(capsule: Any) -> Description:
     return Description(address, shape, (tensor.code, tensor.bits), is_dense and tensor.lanes == 1)
 
 
-def exported(owner: Any, address: int, shape: Sequence[int], name: str, device: tuple[int, int]) -> Any:
+def exported(owner: object, address: int, shape: Sequence[int], name: str, device: tuple[int, int]) -> Any:
     """Return a capsule of the array at an address, with the dtype of this name; it keeps the owner alive."""
     axes = len(shape)
     sizes, strides = (c_int64 * axes)(*shape), (c_int64 * axes)(*_strides(shape))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.naming import Namer
@@ -83,7 +82,7 @@ class GraphFunctions(Functions[GgmlFunction]):
             function, inputs, outputs, planner.size, class_name=name, planner=planner, steps=steps
         )
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> dict[str, object]:
         """Describe all functions and tables; returns the variables that templates read."""
         return {**super().context(), "tables": self.structs.tables, "placed": layouts(self.structs.tables)}
 
@@ -104,7 +103,7 @@ class GraphFunctions(Functions[GgmlFunction]):
         return str(member(port.role, found))
 
 
-def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
+def template_context(backend: Backend, program: Program) -> Mapping[str, object]:
     """Return the variables that the templates read."""
     kind = WEIGHTS[backend.options.weights]
     stored, weights, quantised = laid_out(program, bool(kind))

@@ -59,7 +59,7 @@ class Model:
         if self.handle:
             self.library.function("destroy", [c_void_p], None)(self.handle)
 
-    def call(self, name: str, takes: Sequence[Any], *arguments: Any) -> None:
+    def call(self, name: str, takes: Sequence[object], *arguments: object) -> None:
         """Call a function on the model. Raises: IndexError, ToolError"""
         call = self.library.function(name, [c_void_p, *takes])
         self.library.run(call, name, [self, *arguments], 0)
@@ -92,7 +92,7 @@ class ModelFunction(LibraryFunction):
 
     library: ModelLibrary
 
-    def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[Any]) -> None:
+    def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[object]) -> None:
         """Call the function on a model with these tables, and copy back those that it changes."""
         model = Model(self.library)
         for role, _ in self.convention.tables:

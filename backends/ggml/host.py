@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.dims import Dim
@@ -17,6 +16,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, lower
 from catgrad.targets import get_backend
 from catgrad.terms.build import build
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType, symbols
 
 from .nodes import Fused, HostCall
@@ -41,7 +41,7 @@ class HostFunctions:
     def __init__(self, name: str) -> None:
         self.target: Backend = get_backend("c").configured(single_file=True)
         self.name, self.namer = f"{name}_host", Namer(self.target.dialect.reserved)
-        self.functions: dict[Any, HostFunction] = {}
+        self.functions: dict[object, HostFunction] = {}
         self.expand = Expand(self.target.has)
 
     def call(self, cone: Cone, function: Function, have_nodes: bool, is_exact: bool) -> HostCall:
@@ -73,7 +73,7 @@ class HostFunctions:
         return self.target.emit(self.program).files
 
     def _lowered(self, cone: Cone, types: Sequence[NdArrayType], function: Function) -> Function:
-        def compute(*arguments: Any) -> Any:
+        def compute(*arguments: Var) -> Var:
             values = dict(zip(cone.inputs, arguments, strict=False))
             for value, type in zip(cone.inputs, types, strict=True):
                 values[value] = cast(values[value], type.dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catgrad.printing.dialect import ATOM
 from catgrad.printing.printer import Context, Lines
@@ -106,5 +105,5 @@ class GraphLines(Lines):
 
 def _filled(apply: Apply) -> tuple[int, ...]:
     """Return the lists that a loop over layers fills."""
-    op: Any = apply.op
+    op = apply.op
     return apply.outputs[op.loop.carried :] if isinstance(op, LayerLoop) else ()

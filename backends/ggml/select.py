@@ -15,6 +15,7 @@ from catgrad.printing.dialect import Layers
 from catgrad.programs.cones import Cones
 from catgrad.programs.passes.prune import prune
 from catgrad.programs.program import Apply, Function, Nested
+from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
@@ -34,15 +35,15 @@ DEFERRED = (Constant, Broadcast)
 Condition = Callable[[Any, Sequence[NdArrayType]], bool]
 
 
-def _always(op: Any, types: Sequence[NdArrayType]) -> bool:
+def _always(op: Op, types: Sequence[NdArrayType]) -> bool:
     return True
 
 
-def _single(op: Any, types: Sequence[NdArrayType]) -> bool:
+def _single(op: Op, types: Sequence[NdArrayType]) -> bool:
     return all(type.dtype in SINGLE for type in types)
 
 
-def _rows(op: Any, types: Sequence[NdArrayType]) -> bool:
+def _rows(op: Op, types: Sequence[NdArrayType]) -> bool:
     return types[0].dtype is Dtype.float32 and types[1].dtype in (Dtype.int32, Dtype.int64)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.dims import Size, numbers
 from catgrad.programs.program import bind_symbols, symbol_sources
@@ -33,7 +34,7 @@ class Expected:
         """The value of each symbol."""
         return bind_symbols(self.types, [array.shape for array in arrays])
 
-    def checked(self, values: Sequence[Any], bound: int = 0) -> list[Array]:
+    def checked(self, values: Sequence[ArrayLike], bound: int = 0) -> list[Array]:
         """The values as arrays in the right dtypes that lie as C has them.
 
         Raises: TypeError for another number of arrays, or for a dtype that does not fit; ValueError
@@ -47,7 +48,7 @@ class Expected:
             for array, name, type in zip(arrays, self.names, self.types, strict=True)
         ]
 
-    def as_array(self, value: Any, values: Sequence[Any], bound: int = 0) -> Array:
+    def as_array(self, value: ArrayLike, values: Sequence[ArrayLike], bound: int = 0) -> Array:
         """Return one of the values of a call as an array. Raises: TypeError if it is none"""
         try:
             return np.asarray(value)
@@ -56,7 +57,7 @@ class Expected:
                 f"{self.function} must get arrays, but one is none: {error}; {self._told(values, bound)}"
             ) from None
 
-    def check_number(self, values: Sequence[Any], bound: int = 0) -> None:
+    def check_number(self, values: Sequence[ArrayLike], bound: int = 0) -> None:
         """Check the number of arguments. Raises: TypeError"""
         if len(values) != len(self.types):
             wanted, found = len(self.types) - bound, len(values) - bound
@@ -64,7 +65,7 @@ class Expected:
                 f"{self.function} must get {wanted} arrays, but it got {found}; {self._told(values, bound)}"
             )
 
-    def check_shapes(self, arrays: Sequence[Any], given: Sequence[Any]) -> None:
+    def check_shapes(self, arrays: Sequence[Any], given: Sequence[ArrayLike]) -> None:
         """Check the shapes of arrays of any library, made of those given. Raises: as `checked`"""
         places = symbol_sources(self.types).items()
         sizes = {s: arrays[i].shape[axis] if axis < len(arrays[i].shape) else 0 for s, (i, axis) in places}
@@ -84,7 +85,7 @@ class Expected:
                     "give larger arrays"
                 )
 
-    def _told(self, values: Sequence[Any], bound: int) -> str:
+    def _told(self, values: Sequence[ArrayLike], bound: int) -> str:
         """Say what to pass in place of these values."""
         star = ", with a star before a list of arrays" if any(map(_is_list, values)) else ""
         return f"pass {', '.join(self.names[bound:])}{star}"
@@ -96,7 +97,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple)) and any(hasattr(item, "shape") for item in items)
 
 
-def _about_labels(array: Any, shape: tuple[Size, ...], dtype: Dtype) -> str:
+def _about_labels(array: Array, shape: tuple[Size, ...], dtype: Dtype) -> str:
     """Return the advice for labels; empty if it is about something else."""
     if array.shape[:-1] == shape and dtype.is_integer:
         return "take argmax(-1) of one-hot labels"
@@ -139,7 +140,7 @@ def in_dtype(numbers: Array, dtype: Dtype) -> Array:
         return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 
-def signature(values: Sequence[Any]) -> tuple[Any, ...]:
+def signature(values: Sequence[Array]) -> tuple[object, ...]:
     """A key of arrays that determines whether they fit; equal keys need only one check."""
     return tuple(
         [isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides, v.flags.aligned) for v in values]

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
@@ -22,11 +24,11 @@ class PureFunction(ABC):
         labels = tuple(function.names.get(v, "x") for v in function.arguments)
         self.expected = Expected(self.__name__, labels, function.argument_types, function.requirements)
 
-    def __call__(self, *values: Any) -> list[Array]:
+    def __call__(self, *values: ArrayLike) -> list[Array]:
         """Call the function on arrays; returns the results in its order. Raises: as `on`"""
         return self.on((), values)
 
-    def on(self, tables: Sequence[Any], own: Sequence[Any]) -> list[Array]:
+    def on(self, tables: Sequence[Array], own: Sequence[Any]) -> list[Array]:
         """Call the function on arrays of tables, which errors do not count, then on its own.
 
         Raises: TypeError, ValueError for arguments that do not fit; as `run`

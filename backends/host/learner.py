@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
+from numpy.typing import ArrayLike
+
 from catgrad.errors import not_emitted
 from catgrad.learn.task import LEARNER
 from catgrad.programs.ports import INITIAL, TABLES, Kind
@@ -27,7 +29,7 @@ class FunctionLearner(Owner):
 
     _functions: Mapping[Kind, Callable[..., list[Any]]]
 
-    def _call(self, kind: Kind, *own: Any) -> list[Any]:
+    def _call(self, kind: Kind, *own: object) -> list[Any]:
         """Call a function; those of one learner take turns."""
         if kind not in self._functions:
             raise not_emitted(kind, self._emitted)
@@ -43,30 +45,30 @@ class FunctionLearner(Owner):
         """The functions that were not emitted, whose calls raise NotEmitted."""
         return frozenset(map(str, LEARNER)) - frozenset(self._functions)
 
-    def predict(self, *inputs: Any) -> Any:
+    def predict(self, *inputs: ArrayLike) -> Any:
         """Compute the model's output; a list if there are several."""
         return single(self._call(Kind.PREDICT, *inputs))
 
-    def loss(self, *inputs_and_targets: Any) -> Any:
+    def loss(self, *inputs_and_targets: ArrayLike) -> Any:
         """Compute the loss between the outputs and the targets."""
         [loss] = self._call(Kind.LOSS, *inputs_and_targets)
         return loss
 
-    def grads(self, *inputs_and_targets: Any) -> tuple[Any, dict[str, Array]]:
+    def grads(self, *inputs_and_targets: ArrayLike) -> tuple[Any, dict[str, Array]]:
         """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
         loss, *gradients = self._call(Kind.GRADS, *inputs_and_targets)
         return loss, dict(zip(self.parameters, gradients, strict=True))
 
-    def update(self, gradients: Mapping[str, Any]) -> None:
+    def update(self, gradients: Mapping[str, ArrayLike]) -> None:
         """Update the parameters by the optimiser, with a gradient for each."""
         self._call(Kind.UPDATE, *in_order("gradients", gradients, self.parameters))
 
-    def step(self, *inputs_and_targets: Any) -> Any:
+    def step(self, *inputs_and_targets: ArrayLike) -> Any:
         """Train on one batch; returns the loss before the step."""
         return self._call(Kind.STEP, *inputs_and_targets)[0]
 
 
-def single(outputs: list[Any]) -> Any:
+def single(outputs: list[Array]) -> Any:
     """Return the only output, or the list if there are several."""
     return outputs[0] if len(outputs) == 1 else outputs
 
@@ -88,7 +90,7 @@ class LibraryLearner(FunctionLearner):
             step = entries[Kind.STEP]
             self._step_many = type(step)(step.library, program, step.function, many=True).bound(self._tables)
 
-    def step_many(self, *inputs_and_targets: Any) -> Any:
+    def step_many(self, *inputs_and_targets: ArrayLike) -> Any:
         """Train on one batch after another, each a row of the arrays; returns the loss before each step.
 
         Raises: NotEmitted if it was not
@@ -106,7 +108,7 @@ class LibraryLearner(FunctionLearner):
 class Tabular(Protocol):
     """A function of arrays of tables and of its own, which returns both."""
 
-    def __call__(self, *arrays: Any) -> Sequence[Array]:
+    def __call__(self, *arrays: ArrayLike) -> Sequence[Array]:
         """Call it on all arrays."""
 
     def on(self, tables: Sequence[Any], own: Sequence[Any]) -> Sequence[Array]:
@@ -116,7 +118,7 @@ class Tabular(Protocol):
 class PureLearner(FunctionLearner):
     """A learner over functions of whole tables, which return the new ones."""
 
-    def __init__(self, program: Program, functions: Mapping[Kind, Tabular], seed: Any = 0) -> None:
+    def __init__(self, program: Program, functions: Mapping[Kind, Tabular], seed: int = 0) -> None:
         self._program = program
         slots = {role: program.tables.get(role, ()) for role in TABLES}
         first = {role: functions[INITIAL[role]](seed) if slots[role] else () for role in TABLES}
@@ -132,7 +134,7 @@ class PureLearner(FunctionLearner):
         """Return another learner of the same program."""
         return type(self)(self._program, self._all)
 
-    def _run(self, function: Function, run: Tabular, *own: Any) -> list[Any]:
+    def _run(self, function: Function, run: Tabular, *own: Array) -> list[Any]:
         """Call a function on the tables as they are, and assign those that it returns."""
         taken = [self._tables[port.role][port.name] for port in function.inputs if port.role.is_table]
         results = []

@@ -72,7 +72,7 @@ class JsonProcess:
         """Tell whether it can take another message from this process."""
         return self._home.is_here and self._process.poll() is None
 
-    def exchange(self, what: str, message: Mapping[str, Any], limit: float = MAX_ANSWER_SECONDS) -> Any:
+    def exchange(self, what: str, message: Mapping[str, object], limit: float = MAX_ANSWER_SECONDS) -> Any:
         """Return the answer to a message, which errors call `what`.
 
         Raises: ToolError in a fork, or if the process has ended, ends or takes longer than the limit, in

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import nearest
 from catgrad.learn.copies import Copied
@@ -54,16 +55,16 @@ class Table(MutableMapping[str, Any], ABC):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+    def __or__(self, other: Mapping[str, ArrayLike]) -> dict[str, Any]:
         return {**self, **other}
 
-    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+    def __ror__(self, other: Mapping[str, object]) -> dict[str, Any]:
         return {**other, **self}
 
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"{self._table}: {name} must not be deleted; assign it another value")
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: ArrayLike) -> None:
         self.update({name: value})
 
     def copy(self) -> dict[str, Array]:
@@ -78,11 +79,11 @@ class Table(MutableMapping[str, Any], ABC):
             for name, array in fitting.items():
                 self._put(name, array)
 
-    def set(self, arrays: Mapping[str, Any]) -> None:
+    def set(self, arrays: Mapping[str, ArrayLike]) -> None:
         """Assign arrays to all names; nothing is changed unless all of them fit."""
         self.update(zip(self, in_order(self._table, arrays, self), strict=True))
 
-    def _fitting(self, name: str, value: Any) -> Array:
+    def _fitting(self, name: str, value: ArrayLike) -> Array:
         require_name(self._table, name, self._types)
         array, type = np.asarray(value), self._types[name]
         if array.shape != type.shape:
@@ -96,7 +97,7 @@ class Table(MutableMapping[str, Any], ABC):
         return dict, (self.copy(),)
 
 
-def in_order(kind: str, arrays: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
+def in_order(kind: str, arrays: Mapping[str, ArrayLike], names: Iterable[str]) -> list[Any]:
     """List the arrays of these names in their order. Raises: TypeError, KeyError for other names"""
     if not isinstance(arrays, Mapping):
         raise TypeError(
@@ -163,7 +164,7 @@ class Owner(Copied):
     _tables: Mapping[Role, Table]
     lock: Any
 
-    def _own(self, tables: Mapping[Role, Table], lock: Any = None) -> None:
+    def _own(self, tables: Mapping[Role, Table], lock: object = None) -> None:
         """Keep the tables, under one lock."""
         self._tables, self.lock = tables, lock or RLock()
         for table in tables.values():
@@ -175,7 +176,7 @@ class Owner(Copied):
         return self._tables[Role.PARAMETER]
 
     @parameters.setter
-    def parameters(self, arrays: Mapping[str, Any]) -> None:
+    def parameters(self, arrays: Mapping[str, ArrayLike]) -> None:
         self._tables[Role.PARAMETER].set(arrays)
 
     @property
@@ -184,7 +185,7 @@ class Owner(Copied):
         return self._tables[Role.BUFFER]
 
     @buffers.setter
-    def buffers(self, arrays: Mapping[str, Any]) -> None:
+    def buffers(self, arrays: Mapping[str, ArrayLike]) -> None:
         self._tables[Role.BUFFER].set(arrays)
 
     @property
@@ -193,5 +194,5 @@ class Owner(Copied):
         return self._tables[Role.STATE]
 
     @state.setter
-    def state(self, arrays: Mapping[str, Any]) -> None:
+    def state(self, arrays: Mapping[str, ArrayLike]) -> None:
         self._tables[Role.STATE].set(arrays)

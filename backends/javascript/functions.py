@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.backend import Backend
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import PASSES
@@ -35,12 +33,12 @@ class ModuleFunctions(PrintedFunctions):
 
     machine = MACHINE
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> dict[str, object]:
         """Print all functions; returns the variables that templates read."""
         return {**model_context(self.program), **super().context()}
 
 
-def model_context(program: Program) -> dict[str, Any]:
+def model_context(program: Program) -> dict[str, object]:
     """Return what the class of models adds: the slots of tables, and the name of the method of a function."""
     slots = {table: program.tables[table] for table in TABLES if program.tables.get(table)}
     segments = {table: segments_of(program, table) for table in slots}
@@ -54,6 +52,6 @@ def methods(program: Program) -> dict[str, str]:
     return {f.name: namer.fresh(f.name) for f in program.functions}
 
 
-def template_context(backend: Backend, program: Program) -> dict[str, Any]:
+def template_context(backend: Backend, program: Program) -> dict[str, object]:
     """Return the variables that the templates of the target javascript read."""
     return ModuleFunctions(backend, program).context()

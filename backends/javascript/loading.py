@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
 from catgrad.artifact import Artifact
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program
@@ -27,7 +29,7 @@ def load(artifact: Artifact) -> Any:
 
 def loaded(program: Program, module: Module) -> Any:
     """Return the class `CompiledModel` with the functions of a module, and its learner."""
-    attributes: dict[str, Any] = {"program": program, "module": module}
+    attributes: dict[str, object] = {"program": program, "module": module}
     names = methods(program)
     for function in program.functions:
         if function.kind.is_initial:
@@ -77,10 +79,10 @@ class ModuleFunction:
         """The model whose tables calls set first."""
         return self.module.model()
 
-    def __call__(self, *values: Any) -> list[Array]:
+    def __call__(self, *values: ArrayLike) -> list[Array]:
         """Call the function; returns the results in its order."""
         arrays, wire = self.expected.checked(values), self.module.wire
-        tables: dict[Role, dict[str, Any]] = {}
+        tables: dict[Role, dict[str, object]] = {}
         ports = self.function.inputs
         for port, array in zip(ports, arrays, strict=True):
             if port.role.is_table:
@@ -88,7 +90,7 @@ class ModuleFunction:
         given = [array for port, array in zip(ports, arrays, strict=True) if not port.role.is_table]
         return self.run(self.model, given, self.expected.sizes(arrays), tables, self.function.changes)
 
-    def bound(self, model: Model, *values: Any) -> list[Any]:
+    def bound(self, model: Model, *values: ArrayLike) -> list[Any]:
         """Call the function on the tables of a model; returns its own results, then gradients."""
         arrays = self.own.checked(values)
         results = self.run(model, arrays, self.own.sizes(arrays))
@@ -99,13 +101,13 @@ class ModuleFunction:
         model: Model,
         arrays: Sequence[Array],
         sizes: Mapping[str, int],
-        tables: Mapping[Role, Any] | None = None,
+        tables: Mapping[Role, object] | None = None,
         read: Sequence[Role] = (),
     ) -> list[Array]:
         """Call the method; returns its results, and the arrays of the tables that are read, in order."""
         wire, own_ports = self.module.wire, [p for p in self.function.inputs if not p.role.is_table]
-        given: list[Any] = [sizes[name] for name in symbols(self.function.argument_types)]
-        gradients: dict[str, Any] = {}
+        given: list[object] = [sizes[name] for name in symbols(self.function.argument_types)]
+        gradients: dict[str, object] = {}
         for port, array in zip(own_ports, arrays, strict=True):
             if port.role is Role.GRADIENT:
                 gradients[port.name] = wire.encoded(array, port.type)

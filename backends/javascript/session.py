@@ -69,7 +69,7 @@ class Wire:
         """Return the dtype of the elements of a typed array."""
         return Dtype.float64 if dtype is Dtype.int64 and not self.has_int64 else dtype
 
-    def encoded(self, array: Any, type: NdArrayType) -> list[str]:
+    def encoded(self, array: Array, type: NdArrayType) -> list[str]:
         """Encode an array. Raises: TypeError for integers beyond 53 bits where they are float64."""
         dtype, whole = self.dtype(type.dtype), np.asarray(array)
         elements = whole.astype(dtype.numpy)
@@ -83,7 +83,7 @@ class Wire:
         """Decode an array or a number."""
         dtype, shape = self.dtype(type.dtype), numbers(type.substitute(sizes or {}).shape)
         if isinstance(value, dict):
-            given: Any = (int if dtype.is_integer else float)(value["number"])
+            given: object = (int if dtype.is_integer else float)(value["number"])
             elements = np.array(given, dtype.numpy)
         else:
             elements = np.frombuffer(b64decode(value), dtype.numpy).reshape(shape)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
@@ -53,7 +52,7 @@ def partitioned(backend: Backend, program: Program) -> Program:
     return program.map(lambda f: _partitioned(f, options, layers)) if options.shard else program
 
 
-def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
+def template_context(backend: Backend, program: Program) -> Mapping[str, object]:
     """Return the variables of the templates: statements, and the axes that devices share, by array."""
     functions = [f for f in program.functions if not f.kind.is_initial] if backend.options.shard else []
     every = [port for f in functions for port in (*f.inputs, *f.outputs)]

@@ -129,12 +129,12 @@ def separate(ports: Sequence[Port]) -> list[Port]:
     return list(filter(is_separate, ports))
 
 
-def initials(functions: Mapping[str, Any]) -> list[Any]:
+def initials(functions: Mapping[str, Signature]) -> list[Any]:
     """List the functions that compute initial values of a table, if it has any."""
     return [f for f in functions.values() if f.kind.is_initial and f.convention.tables]
 
 
-def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
+def every_size(functions: Mapping[str, Signature]) -> tuple[str, ...]:
     """List the sizes of all functions, each once."""
     return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
 

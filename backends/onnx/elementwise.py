@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
+from catgrad.ops.cast import Cast
+from catgrad.ops.compare import Comparison, Select
 from catgrad.ops.polynomial import polynomial
+from catgrad.ops.transcendental import Log1p
+from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
@@ -29,7 +33,7 @@ ERF = [2 / sqrt(pi) * (-1) ** n / (factorial(n) * (2 * n + 1)) for n in range(24
 
 
 @emits("Erf")
-def error_function(g: Graph, op: Any, x: Value) -> str:
+def error_function(g: Graph, op: Op, x: Value) -> str:
     """Error function; of float64 by its series and erfc, as ONNX Runtime lacks it on a CPU."""
     return inlined(g, _error_function, x) if x.dtype is Dtype.float64 else g.add("Erf", x)
 
@@ -42,7 +46,7 @@ def _error_function(x: Any) -> Any:
 
 def _greater(name: str, operator: str, of_truths: str, is_swapped: bool) -> None:
     @emits(name)
-    def compared(g: Graph, op: Any, *operands: Value) -> str:
+    def compared(g: Graph, op: Comparison, *operands: Value) -> str:
         """An order, of truth values by And or Or with a complement: ONNX orders numbers alone."""
         if operands[0].dtype is not Dtype.bool:
             return g.add(operator, *operands)
@@ -57,20 +61,20 @@ _greater("LessEqual", "LessOrEqual", "Or", True)
 
 
 @emits("NotEqual")
-def not_equal(g: Graph, op: Any, x: Value, y: Value) -> str:
+def not_equal(g: Graph, op: Op, x: Value, y: Value) -> str:
     """x ≠ y."""
     return g.add("Not", g.add("Equal", x, y))
 
 
 @emits("Sign")
-def sign(g: Graph, op: Any, x: Value) -> str:
+def sign(g: Graph, op: Op, x: Value) -> str:
     """Sign, which of NaN is NaN."""
     y = g.add("Sign", x)
     return g.add("Where", g.add("IsNaN", x), x, y) if x.dtype.is_floating else y
 
 
 @emits("Select")
-def select(g: Graph, op: Any, condition: Value, x: Value, y: Value) -> str:
+def select(g: Graph, op: Select, condition: Value, x: Value, y: Value) -> str:
     """Choice by a condition; of truth values as numbers, as ONNX Runtime lacks it on a CPU."""
     if x.dtype is not Dtype.bool:
         return g.add("Where", condition, x, y)
@@ -79,7 +83,7 @@ def select(g: Graph, op: Any, condition: Value, x: Value, y: Value) -> str:
 
 
 @emits("Log1p")
-def log1p(g: Graph, op: Any, x: Value) -> str:
+def log1p(g: Graph, op: Log1p, x: Value) -> str:
     """ln(1 + x) as x · ln u / (u - 1) for u = 1 + x, whose rounding cancels; x where u is 1 or infinite.
 
     Source: Goldberg 1991, What every computer scientist should know, theorem 4
@@ -93,7 +97,7 @@ def log1p(g: Graph, op: Any, x: Value) -> str:
 
 
 @emits("Expm1")
-def expm1(g: Graph, op: Any, x: Value) -> str:
+def expm1(g: Graph, op: Op, x: Value) -> str:
     """eˣ - 1 as (u - 1) · x / ln u for u = eˣ; x where u is 1, u - 1 where ln u is infinite.
 
     Source: Higham 2002, Accuracy and stability of numerical algorithms, section 1.14.1
@@ -107,7 +111,7 @@ def expm1(g: Graph, op: Any, x: Value) -> str:
 
 
 @emits("Cast")
-def cast(g: Graph, op: Any, x: Value) -> str:
+def cast(g: Graph, op: Cast, x: Value) -> str:
     """Conversion to another dtype."""
     return g.cast(x, op.after)
 
@@ -131,13 +135,13 @@ def _safe(g: Graph, y: Value) -> tuple[str, str, str]:
 
 
 @emits("Remainder")
-def remainder(g: Graph, op: Any, x: Value, y: Value) -> str:
+def remainder(g: Graph, op: Op, x: Value, y: Value) -> str:
     """Remainder of integers with the sign of y; 0 for y = 0."""
     return g.add("Mod", x, _safe(g, y)[2])
 
 
 @emits("FloorDivide")
-def floor_divide(g: Graph, op: Any, x: Value, y: Value) -> str:
+def floor_divide(g: Graph, op: Op, x: Value, y: Value) -> str:
     """Quotient of integers, rounded down; 0 for y = 0."""
     is_zero, is_negative, divisor = _safe(g, y)
     rest, zero = g.add("Mod", x, divisor, fmod=1), g.like(x, 0)
@@ -167,14 +171,14 @@ def _within(g: Graph, y: Value) -> tuple[str, str]:
 
 
 @emits("ShiftLeft")
-def shift_left(g: Graph, op: Any, x: Value, y: Value) -> str:
+def shift_left(g: Graph, op: Op, x: Value, y: Value) -> str:
     """Bits moved up."""
     outside, distance = _within(g, y)
     return g.add("Where", outside, g.like(x, 0), moved(g, x, distance, x.dtype, "LEFT"))
 
 
 @emits("ShiftRight")
-def shift_right(g: Graph, op: Any, x: Value, y: Value) -> str:
+def shift_right(g: Graph, op: Op, x: Value, y: Value) -> str:
     """Bits moved down, those of negative numbers by their complement."""
     outside, distance = _within(g, y)
     negative = g.add("Less", x, g.like(x, 0))

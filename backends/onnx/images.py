@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import nan
 from typing import Any
 
+from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
+from catgrad.ops.pool import MaxPool
 from catgrad.types import Dtype
 
 from .compute import inlined
@@ -21,7 +23,7 @@ def _attributes(op: Any) -> dict[str, Any]:
 
 
 @emits("Conv")
-def conv(g: Graph, op: Any, x: Value, w: Value) -> str:
+def conv(g: Graph, op: Conv, x: Value, w: Value) -> str:
     """Convolution; of float64 by windows, as ONNX Runtime lacks it on a CPU."""
     if x.dtype is Dtype.float64:
         return inlined(g, op.body, x, w)
@@ -29,7 +31,7 @@ def conv(g: Graph, op: Any, x: Value, w: Value) -> str:
 
 
 @emits("ConvTranspose")
-def conv_transpose(g: Graph, op: Any, x: Value, w: Value) -> str:
+def conv_transpose(g: Graph, op: ConvTranspose, x: Value, w: Value) -> str:
     """Transposed convolution."""
     if x.dtype is Dtype.float64:
         return inlined(g, op.body, x, w)
@@ -38,7 +40,7 @@ def conv_transpose(g: Graph, op: Any, x: Value, w: Value) -> str:
 
 
 @emits("ConvWeight")
-def conv_weight(g: Graph, op: Any, x: Value, y: Value) -> str:
+def conv_weight(g: Graph, op: ConvWeight, x: Value, y: Value) -> str:
     """Weights as a convolution of the image by y, with channels in place of the batch.
 
     Strides and dilations are exchanged; the groups of channels are groups of the convolution.
@@ -66,7 +68,7 @@ def conv_weight(g: Graph, op: Any, x: Value, y: Value) -> str:
 
 
 @emits("MaxPool")
-def max_pool(g: Graph, op: Any, x: Value) -> str:
+def max_pool(g: Graph, op: MaxPool, x: Value) -> str:
     """Greatest element of each window, NaN if one is: the pooling of ONNX Runtime ignores some."""
     attributes = {"kernel_shape": list(op.sizes), **_attributes(op)}
     greatest = g.add("MaxPool", x, **attributes)

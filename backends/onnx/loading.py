@@ -32,7 +32,7 @@ class ModelFunction(PureFunction):
         self.inputs, self.outputs = input_names(function), output_names(function)
         self.has_indices = any(op.may_fail for op in operations(function))
 
-    def on(self, tables: Sequence[Any], own: Sequence[Any]) -> list[Array]:
+    def on(self, tables: Sequence[Array], own: Sequence[object]) -> list[Array]:
         """Call the function where its session is. Raises: ToolError in a fork; else as for any function"""
         self.home.require(self.__name__)
         return super().on(tables, own)

@@ -6,6 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.ops.extrema import Iota
+from catgrad.ops.gather import Gather, ScatterAdd
+from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.reduce import Broadcast
+from catgrad.ops.shape import Reshape
+from catgrad.ops.slices import Flip, Pad, Slice, Split
+from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
+from catgrad.ops.window import Window
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant, NumberOf
 from catgrad.types import Dtype
 
 from .graph import LAST, Graph, Value
@@ -17,7 +27,7 @@ one_operator(lambda op: {"perm": [1, 0]}, Transpose="Transpose")
 
 
 @emits("Constant")
-def constant(g: Graph, op: Any) -> str:
+def constant(g: Graph, op: Constant) -> str:
     """An array filled with one number."""
     type = op.array_type
     if type.rank == 0:
@@ -26,66 +36,66 @@ def constant(g: Graph, op: Any) -> str:
 
 
 @emits("ArrayLiteral")
-def literal(g: Graph, op: Any) -> str:
+def literal(g: Graph, op: ArrayLiteral) -> str:
     """A given array."""
     return g.constant(op.ref(), op.array_type.dtype)
 
 
 @emits("NumberOf")
-def number_of(g: Graph, op: Any) -> str:
+def number_of(g: Graph, op: NumberOf) -> str:
     """A size as a number."""
     number = g.number(op.size)
     return number if op.dtype is Dtype.int64 else g.cast(number, op.dtype)
 
 
 @emits("Iota")
-def iota(g: Graph, op: Any) -> str:
+def iota(g: Graph, op: Iota) -> str:
     """0, 1, …"""
     numbers = g.add("Range", g.constant(0), g.number(op.size), g.constant(1))
     return numbers if op.dtype is Dtype.int64 else g.cast(numbers, op.dtype)
 
 
 @emits("Reshape")
-def reshape(g: Graph, op: Any, x: Value) -> str:
+def reshape(g: Graph, op: Reshape, x: Value) -> str:
     """Another shape of the same elements."""
     return g.add("Reshape", x, g.shape(op.after), allowzero=1)
 
 
 @emits("Contiguous")
-def contiguous(g: Graph, op: Any, x: Value) -> str:
+def contiguous(g: Graph, op: Op, x: Value) -> str:
     """Arrays of ONNX are contiguous."""
     return x
 
 
 @emits("Broadcast")
-def broadcast(g: Graph, op: Any, x: Value) -> str:
+def broadcast(g: Graph, op: Broadcast, x: Value) -> str:
     """Copies along new axes."""
     wide = g.add("Unsqueeze", x, g.constant(list(op.axes))) if x.type.rank else x
     return g.add("Expand", wide, g.shape(op.shape))
 
 
 @emits("Slice")
-def slices(g: Graph, op: Any, x: Value) -> str:
+def slices(g: Graph, op: Slice, x: Value) -> str:
     """A block."""
     ends = [start + size for start, size in zip(op.starts, op.sizes, strict=True)]
     return g.add("Slice", x, g.constant(list(op.starts)), g.shape(ends)) if ends else x
 
 
 @emits("Pad")
-def pad(g: Graph, op: Any, x: Value) -> str:
+def pad(g: Graph, op: Pad, x: Value) -> str:
     """Zeros around a block."""
     after = [w - n - s for w, n, s in zip(op.whole, op.sizes, op.starts, strict=True)]
     return g.add("Pad", x, g.shape([*op.starts, *after])) if after else x
 
 
 @emits("Split")
-def split(g: Graph, op: Any, x: Value) -> list[str]:
+def split(g: Graph, op: Split, x: Value) -> list[str]:
     """Parts along an axis."""
     return g.several("Split", len(op.sizes), x, g.shape(op.sizes), axis=op.axis)
 
 
 @emits("Flip")
-def flip(g: Graph, op: Any, x: Value) -> str:
+def flip(g: Graph, op: Flip, x: Value) -> str:
     """Axes reversed."""
     n = len(op.axes)
     starts, ends, steps = ([number] * n for number in (-1, -LAST, -1))
@@ -99,7 +109,7 @@ def _refused(g: Graph, index: Value, size: Any) -> str:
 
 
 @emits("Gather")
-def gather(g: Graph, op: Any, x: Value, index: Value) -> str:
+def gather(g: Graph, op: Gather, x: Value, index: Value) -> str:
     """Rows by their indices."""
     return g.add("Gather", x, _refused(g, index, op.rows), axis=0)
 
@@ -109,7 +119,7 @@ def _zeros(g: Graph, x: Value, shape: Any) -> str:
 
 
 @emits("ScatterAdd")
-def scatter_add(g: Graph, op: Any, x: Value, index: Value) -> str:
+def scatter_add(g: Graph, op: ScatterAdd, x: Value, index: Value) -> str:
     """Sums of rows by index."""
     zeros = _zeros(g, x, (op.rows, *x.type.shape[index.type.rank :]))
     rows = g.add("Unsqueeze", g.cast(_refused(g, index, op.rows), Dtype.int64), g.constant([-1]))
@@ -117,13 +127,13 @@ def scatter_add(g: Graph, op: Any, x: Value, index: Value) -> str:
 
 
 @emits("TakeAlongAxis")
-def take_along_axis(g: Graph, op: Any, x: Value, index: Value) -> str:
+def take_along_axis(g: Graph, op: TakeAlongAxis, x: Value, index: Value) -> str:
     """Elements by their indices."""
     return g.add("GatherElements", x, _refused(g, index, op.size), axis=op.axis)
 
 
 @emits("ScatterAddAlongAxis")
-def scatter_add_along_axis(g: Graph, op: Any, x: Value, index: Value) -> str:
+def scatter_add_along_axis(g: Graph, op: ScatterAddAlongAxis, x: Value, index: Value) -> str:
     """Sums of elements by index."""
     shape = [op.size if k == op.axis % x.type.rank else n for k, n in enumerate(x.type.shape)]
     zeros = _zeros(g, x, shape)
@@ -138,7 +148,7 @@ def _places(op: Any, k: int) -> Any:
 
 
 @emits("Window")
-def window(g: Graph, op: Any, x: Value) -> str:
+def window(g: Graph, op: Window, x: Value) -> str:
     """Windows: along each axis, elements by constant indices, whose second axis is moved to the end."""
     y: str = x
     for k, axis in enumerate(op.axes):

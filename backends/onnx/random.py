@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.dims import product
+from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
 from .elementwise import moved
@@ -26,7 +25,7 @@ def _high(g: Graph, x: str) -> str:
 
 
 @emits("RandomBits")
-def random_bits(g: Graph, op: Any, seed: Value, counter: Value, *rest: Value) -> str:
+def random_bits(g: Graph, op: RandomBits, seed: Value, counter: Value, *rest: Value) -> str:
     """Words of the blocks of a counter under a key. Source: `catgrad.ops.random.philox`"""
     first, stream = op.ends(*rest)
     count = g.size(product(op.shape))

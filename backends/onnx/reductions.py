@@ -7,9 +7,14 @@ from math import nan
 from typing import Any
 
 from catgrad.dims import Dim, Size, product
+from catgrad.ops.contract import Contract
+from catgrad.ops.cumulative import CumSum
+from catgrad.ops.extrema import Max
 from catgrad.ops.reduce import Sum
+from catgrad.ops.sort import ArgSort
 from catgrad.types import Dtype
 
+from ..python.matmul import MatMul
 from .graph import Graph, Value
 from .rules import emits, one_operator
 
@@ -18,7 +23,7 @@ MAX_TERMS = 4096
 
 
 @emits("MatMul")
-def matrix_product(g: Graph, op: Any, x: Value, y: Value) -> str:
+def matrix_product(g: Graph, op: MatMul, x: Value, y: Value) -> str:
     """Matrix product; a vector is a matrix with one row or column.
 
     ONNX Runtime 1.32 fuses a product of a transposed matrix and a vector to one with wrong elements.
@@ -32,7 +37,7 @@ def matrix_product(g: Graph, op: Any, x: Value, y: Value) -> str:
 
 
 @emits("Contract")
-def contract(g: Graph, op: Any, x: Value, y: Value) -> str | Sequence[str]:
+def contract(g: Graph, op: Contract, x: Value, y: Value) -> str | Sequence[str]:
     """Sum of products over labelled axes; where one may be empty, of products with all axes.
 
     ONNX Runtime 1.32 divides by 0 in an Einsum of empty arrays, which ends the process.
@@ -64,7 +69,7 @@ def _reduced(g: Graph, operator: str, x: str, axes: Sequence[int]) -> str:
 
 
 @emits("Sum")
-def sums(g: Graph, op: Any, x: Value) -> str:
+def sums(g: Graph, op: Sum, x: Value) -> str:
     """Sum over axes: of integers as a product with ones, as ONNX Runtime adds them up in floats.
 
     Long sums of float32, which it adds up one after the other, are formed in float64.
@@ -95,7 +100,7 @@ def _is_nan(g: Graph, x: Value, axis: int) -> tuple[str, str]:
 
 
 @emits("Max")
-def maxima(g: Graph, op: Any, x: Value) -> str:
+def maxima(g: Graph, op: Max, x: Value) -> str:
     """Greatest element along an axis, NaN if one is: the maximum of ONNX Runtime ignores some."""
     greatest = _reduced(g, "ReduceMax", x, [op.axis])
     if not x.dtype.is_floating:
@@ -121,13 +126,13 @@ one_operator(lambda op: {"axis": op.axis}, Softmax="Softmax", LogSoftmax="LogSof
 
 
 @emits("CumSum")
-def cumulative(g: Graph, op: Any, x: Value) -> str:
+def cumulative(g: Graph, op: CumSum, x: Value) -> str:
     """Running sum."""
     return g.add("CumSum", x, g.constant(op.axis), reverse=int(op.backwards))
 
 
 @emits("ArgSort")
-def argsort(g: Graph, op: Any, x: Value) -> str:
+def argsort(g: Graph, op: ArgSort, x: Value) -> str:
     """Indices that sort: of the greatest elements, all; equal ones keep their order."""
     size = g.size(x.type.shape[op.axis])
     outputs = g.several("TopK", 2, x, size, axis=op.axis, largest=int(op.descending), sorted=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 from catgrad.backend import Backend, statements
 from catgrad.naming import shared_name
@@ -48,7 +47,7 @@ class Joined(Op, register=False):
     result = "stack"
 
 
-def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
+def template_context(backend: Backend, program: Program) -> Mapping[str, object]:
     """Return the variables of the templates: statements, the tables in segments, and the layouts of calls."""
     found = runs(program)
     functions, layers = zip(
@@ -68,7 +67,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     }
 
 
-def _tables(program: Program, found: Runs) -> dict[str, Any]:
+def _tables(program: Program, found: Runs) -> dict[str, object]:
     """Return the tables in segments, the state without what each parameter has, and the names of that."""
     slots = {role: program.tables.get(role, ()) for role in TABLES}
     parameters, state = slots[Role.PARAMETER], slots[Role.STATE]

@@ -92,7 +92,7 @@ def _numbered(function: Function, known: dict[Any, int]) -> tuple[int, ...]:
         number[v] = known.setdefault((k, function.types[v]), len(known))
     for op, inputs, outputs in function.body:
         read = tuple(number[v] for v in inputs)
-        same: Any = id(op) if isinstance(op, (Nested, Call)) else op
+        same: object = id(op) if isinstance(op, (Nested, Call)) else op
         for k, v in enumerate(outputs):
             number[v] = known.setdefault(
                 (same, tuple(sorted(read)) if op.commutative else read, k), len(known)

@@ -29,8 +29,8 @@ SETTLED = {
 
 
 def transpile(
-    module: Any,
-    example_input: Any,
+    module: object,
+    example_input: object,
     name: str = "model",
     sig_figs: int | None = None,
     *,
@@ -62,7 +62,7 @@ def transpile(
     return artifact
 
 
-def _check_arguments(parts: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _check_arguments(parts: Mapping[str, object], options: Mapping[str, object]) -> None:
     """Raise OptionError for losses or optimisers of PyTorch, and options that other arguments determine."""
     for part, value in parts.items():
         if str(getattr(value, "__module__", "")).split(".")[0] == "torch":

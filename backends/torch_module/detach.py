@@ -11,7 +11,7 @@ from catgrad.terms.block import map_blocks
 from catgrad.terms.op import Op
 from catgrad.terms.structural import StopGradient
 from catgrad.terms.term import Term, singleton
-from catgrad.types import NdArrayType
+from catgrad.types import Array, NdArrayType
 
 
 class Detach(Op, register=False):
@@ -23,7 +23,7 @@ class Detach(Op, register=False):
         """T -> T."""
         return x
 
-    def ref(self, x: Any) -> Any:
+    def ref(self, x: Array) -> Any:
         """Return the array."""
         return x
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from numpy.typing import ArrayLike
 
 from catgrad.artifact import Artifact
 from catgrad.errors import ShapeError, UnsupportedOp
@@ -13,6 +15,9 @@ from catgrad.programs.program import Function, Program
 from catgrad.terms.structural import is_differentiable
 
 from ..python import load_module
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def harness(artifact: Artifact) -> Any:
@@ -52,10 +57,10 @@ class Emitted:
     """An emitted module, its file, and its program."""
 
     Module: ClassVar[Any]
-    file: ClassVar[Any]
+    file: ClassVar[ModuleType]
     program: ClassVar[Program]
 
-    def tensors(self, function: Function, arrays: Sequence[Any]) -> list[Any]:
+    def tensors(self, function: Function, arrays: Sequence[ArrayLike]) -> list[Tensor]:
         """Convert the first arrays to new tensors in the dtypes of the arguments.
 
         Raises: ShapeError if there are fewer
@@ -73,7 +78,7 @@ class Emitted:
 class Applied(Emitted):
     """A module with one function."""
 
-    def apply(self, *arrays: Any) -> list[Any]:
+    def apply(self, *arrays: ArrayLike) -> list[Tensor]:
         """Call the function."""
         module = self.Module()
         return [y.detach() for y in as_list(module(*self.tensors(self.program.functions[-1], arrays)))]
@@ -82,28 +87,28 @@ class Applied(Emitted):
 class Trained(Emitted):
     """The functions of a task, with the parameters and buffers of the module as arguments."""
 
-    def init(self, seed: int = 0) -> list[Any]:
+    def init(self, seed: int = 0) -> list[Tensor]:
         """Return initial values of the parameters."""
         return self._first(Role.PARAMETER, seed)
 
-    def init_buffers(self, seed: int = 0) -> list[Any]:
+    def init_buffers(self, seed: int = 0) -> list[Tensor]:
         """Return initial values of the buffers."""
         return self._first(Role.BUFFER, seed)
 
-    def predict(self, *arrays: Any) -> list[Any]:
+    def predict(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X → Ŷ."""
         return [y.detach() for y in Run(self, Kind.PREDICT, arrays).outputs]
 
-    def trained(self, *arrays: Any) -> list[Any]:
+    def trained(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X → M × Ŷ, in training."""
         run = Run(self, Kind.TRAINED, arrays)
         return [y.detach() for y in (*run.buffers, *run.outputs)]
 
-    def criterion(self, *arrays: Any) -> list[Any]:
+    def criterion(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute Ŷ × Y → R."""
         return [self.file.criterion(*self.tensors(self.program.kinds[Kind.CRITERION], arrays)).detach()]
 
-    def loss(self, *arrays: Any) -> list[Any]:
+    def loss(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X × Y → R. Raises: UnsupportedOp if the criterion takes other outputs."""
         outputs, taken = self.program.kinds[Kind.PREDICT].outputs, self.program.kinds[Kind.CRITERION].inputs
         if tuple(port for port in taken if port.role is Role.OUTPUT) != outputs:
@@ -114,24 +119,24 @@ class Trained(Emitted):
             )
         return [Run(self, Kind.PREDICT, arrays).loss().detach()]
 
-    def rev(self, *arrays: Any) -> list[Any]:
+    def rev(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X × Ŷ′ → P′ × X′."""
         run = Run(self, Kind.PREDICT, arrays)
         types = [port.type for port in self.program.kinds[Kind.PREDICT].outputs]
         outputs = [y for y, type in zip(run.outputs, types, strict=True) if is_differentiable(type)]
         return gradients(outputs, run.rest, [*run.parameters, *run.inputs])
 
-    def rev_p(self, *arrays: Any) -> list[Any]:
+    def rev_p(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X × Ŷ′ → P′."""
         return self.rev(*arrays)[: len(self.program.tables[Role.PARAMETER])]
 
-    def grads(self, *arrays: Any) -> list[Any]:
+    def grads(self, *arrays: ArrayLike) -> list[Tensor]:
         """Compute M × P × X × Y → R × M × P′."""
         run = Run(self, Kind.TRAINED, arrays)
         loss = run.loss()
         return [loss.detach(), *run.buffers, *gradients([loss], [None], run.parameters)]
 
-    def _first(self, table: Role, seed: int) -> list[Any]:
+    def _first(self, table: Role, seed: int) -> list[Tensor]:
         module = self.Module(seed)
         return [module.state_dict()[slot.name] for slot in self.program.tables[table]]
 
@@ -139,13 +144,13 @@ class Trained(Emitted):
 class Run:
     """One forward pass of a module, in training or evaluation, with these parameters and buffers."""
 
-    def __init__(self, model: Trained, kind: Kind, arrays: Sequence[Any]) -> None:
+    def __init__(self, model: Trained, kind: Kind, arrays: Sequence[ArrayLike]) -> None:
         from torch.func import functional_call
 
         self.model, function = model, model.program.kinds[kind]
         given = model.tensors(function, arrays)
         self.rest = list(arrays[len(given) :])
-        tables: dict[Role, dict[str, Any]] = {Role.BUFFER: {}, Role.PARAMETER: {}, Role.INPUT: {}}
+        tables: dict[Role, dict[str, Tensor]] = {Role.BUFFER: {}, Role.PARAMETER: {}, Role.INPUT: {}}
         ports = (port for port in function.inputs if port.role is not Role.CONSTANT)
         for port, tensor in zip(ports, given, strict=True):
             tables[port.role][port.name] = tensor
@@ -156,7 +161,7 @@ class Run:
         state = tables[Role.BUFFER] | tables[Role.PARAMETER]
         self.outputs = as_list(functional_call(module, state, tuple(self.inputs)))
 
-    def loss(self) -> Any:
+    def loss(self) -> Tensor:
         """Apply the loss to the outputs and the other arguments."""
         criterion = self.model.program.kinds[Kind.CRITERION]
         types = [port.type.dtype.name for port in criterion.inputs if port.role is Role.TARGET]
@@ -164,7 +169,7 @@ class Run:
         return self.model.file.criterion(*self.outputs, *targets)
 
 
-def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+def gradients(outputs: Sequence[Tensor], cotangents: Sequence[Any], leaves: Sequence[Tensor]) -> list[Tensor]:
     """Compute the vector-Jacobian product by autograd, with zeros for unused inputs."""
     import torch
 
@@ -182,7 +187,7 @@ def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequenc
     return [next(found) if leaf.requires_grad else torch.zeros_like(leaf) for leaf in numbers]
 
 
-def as_tensor(array: Any, dtype: Any) -> Any:
+def as_tensor(array: Any, dtype: object) -> Tensor:
     """Return a new tensor of this dtype, which may be a name."""
     import torch
 
@@ -190,6 +195,6 @@ def as_tensor(array: Any, dtype: Any) -> Any:
     return torch.as_tensor(array).detach().to(known, copy=True)
 
 
-def as_list(outputs: Any) -> list[Any]:
+def as_list(outputs: Tensor | tuple[Tensor, ...]) -> list[Tensor]:
     """Return the results of a module as a list."""
     return list(outputs) if isinstance(outputs, tuple) else [outputs]

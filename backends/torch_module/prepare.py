@@ -14,7 +14,7 @@ from catgrad.programs.passes import optimise
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Apply, Function, Program
 from catgrad.terms.op import Op
-from catgrad.types import NdArrayType
+from catgrad.types import Array, NdArrayType
 
 from .constants import hoisted
 from .detach import detached
@@ -39,7 +39,7 @@ class Clone(Op, register=False):
         """T -> T."""
         return x
 
-    def ref(self, x: Any) -> Any:
+    def ref(self, x: Array) -> Any:
         """Return the array."""
         return x
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from warnings import warn
 
 from catgrad.dims import Size
@@ -20,7 +19,7 @@ from catgrad.types import NdArrayType, symbols
 class Optimizers:
     """The hyperparameters of each kind; the task's own kind and learning rate, if torch.optim has it."""
 
-    kinds: Mapping[str, Mapping[str, Any]]
+    kinds: Mapping[str, Mapping[str, object]]
     own: str
     rate: float | None
 

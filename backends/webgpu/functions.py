@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.bounds import size_bound
@@ -59,13 +58,13 @@ class WebGpuFunctions(ModuleFunctions):
 
     def fields(
         self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Print a function; returns the fields of WebGpuFunction that a signature lacks."""
         printer, fields = self.printers[function.name], super().fields(function, inputs, outputs)
         reach = reduce(largest, (size_bound(text.reach) for text in printer.texts), printer.expressions.reach)
         return {**fields, "reach": printer.expressions.size(reach)}
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> dict[str, object]:
         """Print all functions; returns the variables that templates read."""
         return {**super().context(), "has_branches": self.macros["has_branches"]}
 
@@ -82,6 +81,6 @@ def _shared(lines: Sequence[Line]) -> Iterator[LocalArray]:
         yield from _shared(getattr(line, "lines", ()))
 
 
-def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
+def template_context(backend: Backend, program: Program) -> Mapping[str, object]:
     """Return the variables that the templates of the target webgpu read."""
     return WebGpuFunctions(backend, program).context()

@@ -7,9 +7,8 @@ median. Convolutions have 3 × 3 elements.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx
@@ -36,11 +35,11 @@ CONVOLUTIONS = "64×64×32 64×64×8 32×16×32 128×128×16"
 """Filters, channels and side of the image."""
 
 PACKED, FLOATS, ORT = f"{OURS} packed before", f"{OURS}, float32", "ONNX Runtime"
-Packed = Callable[..., tuple[Callable[[], Any], np.ndarray]]
+Packed = Callable[..., tuple[Callable[[], object], np.ndarray]]
 LEAST_MULTIPLICATIONS = 2e7
 
 
-def peer(m: int, n: int, k: int) -> Callable[[], Any]:
+def peer(m: int, n: int, k: int) -> Callable[[], object]:
     """Return ONNX Runtime's product of unsigned and signed bytes, the second constant, as it packs that."""
     a, b = operands(np.uint8, (m, k))[0], operands(np.int8, (k, n))[0]
     weight = helper.make_tensor("b", TensorProto.INT8, b.shape, b.tobytes(), raw=True)
@@ -62,10 +61,10 @@ def peer(m: int, n: int, k: int) -> Callable[[], Any]:
 def measured(
     what: str,
     multiplications: int,
-    functions: dict[type, Callable[..., Any]],
+    functions: Mapping[type[object], Callable[..., object]],
     shapes: list[tuple[int, ...]],
-    *sizes: Any,
-    others: dict[str, Callable[[], Any]],
+    *sizes: object,
+    others: dict[str, Callable[[], object]],
     packed: Packed | None = None,
 ) -> Row:
     """Measure bytes, floats and others. Raises: AssertionError if sums of bytes and floats are not near"""
@@ -73,7 +72,7 @@ def measured(
     bytes, floats = (own(f, dtype, shapes, times, *sizes) for dtype, f in functions.items())
     prepared = {PACKED: packed(shapes, times, *sizes)} if packed else {}
 
-    def repeated(function: Callable[[], Any]) -> Callable[[], Any]:
+    def repeated(function: Callable[[], object]) -> Callable[[], object]:
         return lambda: [function() for _ in range(times)]
 
     every = {OURS: bytes[0], **{name: call for name, (call, _) in prepared.items()}, FLOATS: floats[0]}

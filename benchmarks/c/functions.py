@@ -9,9 +9,8 @@ promise 4 units in the last place, and 1.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import typer
@@ -40,7 +39,7 @@ NUMBERS, TIMES, MOST = 4096, 20, 1.2
 """MOST is the goal: the time over that of the fastest library."""
 
 
-def functions_of_libraries(function: str, lanes: int) -> dict[str, Any]:
+def functions_of_libraries(function: str, lanes: int) -> Mapping[str, Callable[..., object]]:
     """Find a function in those libraries that are installed here."""
     found, operands = {}, "vv" if function == POWER else "v"
     for name, (file, names) in LIBRARIES.items():
@@ -51,7 +50,7 @@ def functions_of_libraries(function: str, lanes: int) -> dict[str, Any]:
     return found
 
 
-def measured(code: ctypes.CDLL, function: str, libraries: dict[str, Any]) -> Row:
+def measured(code: ctypes.CDLL, function: str, libraries: Mapping[str, Callable[..., object]]) -> Row:
     """Measure a function by all. Raises: AssertionError if a result differs"""
     x = aligned(NUMBERS)
     x[:] = np.linspace(0.01, 4.1, NUMBERS)
@@ -60,7 +59,7 @@ def measured(code: ctypes.CDLL, function: str, libraries: dict[str, Any]) -> Row
     size, results = ctypes.c_ssize_t(NUMBERS), {name: aligned(NUMBERS) for name in (OURS, *libraries)}
     given = {name: (TIMES, size, pointer(x), pointer(exponents), pointer(y)) for name, y in results.items()}
     call = code.call_power_of_library if function == POWER else code.call_library
-    calls: dict[str, Callable[[], Any]] = {OURS: partial(code[f"call_{function}"], *given[OURS])}
+    calls: dict[str, Callable[[], object]] = {OURS: partial(code[f"call_{function}"], *given[OURS])}
     calls |= {name: partial(call, *given[name], each) for name, each in libraries.items()}
     taken = rounds_of(calls)
     for y in results.values():

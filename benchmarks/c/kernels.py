@@ -9,7 +9,6 @@ import ctypes
 import subprocess
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jinja2
 import numpy as np
@@ -32,7 +31,7 @@ FUNCTIONS = {
 """Functions of the runtime, each with that of libm that it is compared with, and the goal."""
 
 
-def library(source: str, *flags: str, **variables: Any) -> ctypes.CDLL:
+def library(source: str, *flags: str, **variables: object) -> ctypes.CDLL:
     """Compile a template of this folder, which includes parts of the runtime, with the target's flags."""
     loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "benchmarks" / "c"])
     environment = jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True)
@@ -53,7 +52,7 @@ def maps(code: ctypes.CDLL, only: str, size: int = 4096, times: int = 20) -> lis
     """Measure functions of 4,096 numbers, which fit into the L1 cache, for each element."""
     x, y = np.linspace(0.01, 4, size, dtype=np.float32), np.empty(size, np.float32)
 
-    def called(name: str) -> Callable[[], Any]:
+    def called(name: str) -> Callable[[], object]:
         return partial(code[f"call_{name}"], times, ctypes.c_ssize_t(size), pointer(x), pointer(y))
 
     rows = []

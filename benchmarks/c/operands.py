@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ def operands(dtype: type, *shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def own(
-    function: Callable[..., Any], dtype: type, shapes: list[tuple[int, ...]], *sizes: Any
-) -> tuple[Callable[[], Any], np.ndarray]:
+    function: Callable[..., object], dtype: type, shapes: list[tuple[int, ...]], *sizes: object
+) -> tuple[Callable[[], object], np.ndarray]:
     """Return a function of the runtime, and its result; sums of bytes have 32 bits."""
     a, b = operands(dtype, *shapes[:2])
     c = np.empty(shapes[2], np.int32 if dtype is np.int8 else dtype)
@@ -39,8 +38,8 @@ def room(bytes: int) -> np.ndarray:
 
 
 def packed_before(
-    code: ctypes.CDLL, shapes: list[tuple[int, ...]], times: int, *sizes: Any
-) -> tuple[Callable[[], Any], np.ndarray]:
+    code: ctypes.CDLL, shapes: list[tuple[int, ...]], times: int, *sizes: object
+) -> tuple[Callable[[], object], np.ndarray]:
     """Return the product whose second matrix is packed before, and its result."""
     _, n, k, row_major = sizes
     _, b = operands(np.int8, *shapes[:2])

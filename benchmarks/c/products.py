@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -62,7 +62,7 @@ MOST, SHARE, TIMES_BOUND = 1.05, 0.85, 1.5
 """Goals: time over that of the fastest library, share of the peak from 256³ on, multiple of the bound."""
 
 
-def libraries() -> dict[str, Any]:
+def libraries() -> Mapping[str, Callable[..., object]]:
     """Load the product of each library that can be installed here, with one thread."""
     os.environ |= {"MKL_THREADING_LAYER": "SEQUENTIAL", "OPENBLAS_NUM_THREADS": "1"}
     found = {}
@@ -88,7 +88,7 @@ class Product:
         self.results: dict[str, np.ndarray] = {}
         self.sink = aligned(1)
 
-    def functions(self, libraries: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    def functions(self, libraries: Mapping[str, Callable[..., object]]) -> dict[str, Callable[[], object]]:
         """Return the computations, and those that measure the bounds."""
         sizes, packed = map(ctypes.c_ssize_t, self.sizes), self._packed()
         operands = [*sizes, *self._operand(self.a), *self._operand(self.b)]
@@ -131,7 +131,9 @@ class Product:
         return packed
 
 
-def measured(code: ctypes.CDLL, libraries: dict[str, Any], m: int, n: int, k: int, layout: str) -> Row:
+def measured(
+    code: ctypes.CDLL, libraries: Mapping[str, Callable[..., object]], m: int, n: int, k: int, layout: str
+) -> Row:
     """Measure a product by all."""
     product = Product(code, m, n, k, layout)
     every = rounds_of(product.functions(libraries))

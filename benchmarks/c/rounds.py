@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ KINDS = ("seconds", "median")
 """The figures of a competitor: the least time, and the median."""
 
 
-def rounds_of(functions: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
+def rounds_of(functions: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
     """Return the processor time of each function in each round, after a call."""
     for function in functions.values():
         function()
@@ -29,7 +28,7 @@ def figures(taken: Sequence[float]) -> dict[str, float]:
     return dict(zip(KINDS, (min(taken), statistics.median(taken)), strict=True))
 
 
-def row_of(what: str, taken: Mapping[str, Sequence[float]], **facts: Any) -> Row:
+def row_of(what: str, taken: Mapping[str, Sequence[float]], **facts: object) -> Row:
     """Return the row of times by name."""
     return Row(what, {name: figures(each) for name, each in taken.items()}, facts=facts)
 

@@ -19,6 +19,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.initialisers import Filled
 from catgrad.quantisation import quantise
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 SIZES = (64, 32, 10)
@@ -46,7 +47,7 @@ def drawn() -> list[Weights]:
 def in_catgrad(weights: list[Weights]) -> Task:
     """Return the int8 model of the network with fake quantisation."""
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         x = ops.fake_quantise(x, *GRIDS[0])
         for k, (levels, scales, biases) in enumerate(weights):
             w = layers.parameter(f"w{k}", NdArrayType(levels.shape), Filled(0.0))

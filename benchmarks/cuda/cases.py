@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from catgrad.backends.cuda.options import MATH
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 
 from catgrad import Dtype, NdArrayType, Term, build, discard, identity, losses, ops
 from catgrad.functors import reverse, reverse_derivative
+from catgrad.terms.var import Var
 
 Tensors = Sequence[torch.Tensor]
 Sizes = tuple[int, ...]
@@ -33,7 +33,7 @@ class KernelCase:
     part: str
     name: str
     term: Callable[..., Term]
-    peer: Callable[..., Any]
+    peer: Callable[..., torch.Tensor | Tensors]
     sizes: Sizes
     few: Sizes
     keep: Callable[[Tensors], Tensors] = tuple
@@ -76,13 +76,14 @@ def statistics(tensors: Tensors) -> Tensors:
     return *tensors, *torch.native_layer_norm(x, x.shape[-1:], weight, shift, EPSILON)[1:]
 
 
-def layer_norm_gradient(x: Any, weight: Any, shift: Any, dy: Any, mean: Any, reciprocal: Any) -> Any:
+def layer_norm_gradient(*tensors: torch.Tensor) -> Tensors:
     """Compute the gradients of layer norm from what the forward pass has kept."""
+    x, weight, shift, dy, mean, reciprocal = tensors
     backward = torch.ops.aten.native_layer_norm_backward
     return backward(dy, x, x.shape[-1:], mean, reciprocal, weight, shift, [True] * 3)
 
 
-def loss_and_gradient(scores: Any, labels: Any, _: Any) -> Any:
+def loss_and_gradient(scores: torch.Tensor, labels: torch.Tensor, _: object) -> Tensors:
     """Compute cross entropy and its gradient."""
     return torch.func.grad_and_value(F.cross_entropy)(scores, labels)[::-1]
 
@@ -92,7 +93,7 @@ def element(precision: str) -> Dtype:
     return Dtype.bfloat16 if precision == "bf16" else Dtype.float32
 
 
-MAJORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
+MAJORS: dict[str, tuple[str, Callable[..., Var], Callable[..., torch.Tensor]]] = {
     "x · W": ("mk kn", lambda x, w: x @ w, torch.matmul),
     "dy · Wᵀ": ("mn kn", lambda dy, w: dy @ ops.transpose(w), lambda dy, w: dy @ w.T),
     "xᵀ · dy": ("mk mn", lambda x, dy: ops.transpose(x) @ dy, lambda x, dy: x.T @ dy),
@@ -129,7 +130,7 @@ PRODUCTS = (
 )
 
 
-def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Tensors]:
     """Return a function of arguments and a cotangent: its result, and the cotangents of its arguments."""
 
     def both(*tensors: torch.Tensor) -> Tensors:
@@ -149,7 +150,7 @@ def attention(precision: str, with_reverse: bool) -> KernelCase:
         forward = build(lambda q, k, v: ops.attention(q, k, v, causal=True), [q] * 3)
         return reverse(forward) if with_reverse else forward
 
-    def peer(q: Any, k: Any, v: Any) -> Any:
+    def peer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     name = "causal attention, with reverse" if with_reverse else "causal attention"
@@ -175,7 +176,7 @@ def convolution(precision: str, with_reverse: bool) -> KernelCase:
         forward = build(lambda x, w: ops.conv(x, w, padding=(1, 1)), [x, w])
         return reverse_derivative(forward) if with_reverse else forward
 
-    def backward(x: Any, w: Any, dy: Any) -> Any:
+    def backward(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor) -> Tensors:
         sizes = [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
         return torch.ops.aten.convolution_backward(dy, x, w, None, *sizes)[:2]
 

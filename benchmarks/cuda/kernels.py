@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -37,7 +37,7 @@ class Bound(NamedTuple):
 
     ours: Call
     results: Tensors
-    peer: Callable[..., Any]
+    peer: Callable[..., torch.Tensor | Tensors]
     arguments: Tensors
     bytes: int
     operations: int = 0

@@ -46,7 +46,7 @@ class Emitted:
         """Emit and load only some functions of a task: compilers take long for those of large models."""
         return cls(emitted_task(task, kinds), simulate, **options)
 
-    def checked(self, name: str, *arguments: Any) -> Callable[[], None]:
+    def checked(self, name: str, *arguments: object) -> Callable[[], None]:
         """Bind arguments to a function. The result raises ToolError if the function fails."""
         values = [c_void_p(a) if isinstance(a, int) else a for a in arguments]
         function = self.library.function(name, [])

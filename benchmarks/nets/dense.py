@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from catgrad import Dtype, NdArrayType, Term, build, layers, ops
 from catgrad.dims import Size
 from catgrad.terms.term import compose
+from catgrad.terms.var import Var
 
 
 def perceptron(batch: Size, widths: Sequence[int], activation: str, last: str) -> Term:
@@ -29,7 +29,7 @@ def recommender(batch: Size, fields: int, vocabulary: int, width: int, widths: S
         for k in range(fields)
     ]
 
-    def embedded(x: Any) -> Any:
+    def embedded(x: Var) -> Var:
         columns = ops.split(x, (1,) * fields, 1)
         rows = [table(column) for table, column in zip(tables, columns, strict=True)]
         return ops.reshape(ops.concat(rows, 1), batch, fields * width)

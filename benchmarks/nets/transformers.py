@@ -7,6 +7,7 @@ from typing import Any
 from catgrad import Dtype, NdArrayType, Term, build, layers, ops
 from catgrad.dims import Size
 from catgrad.terms.term import compose
+from catgrad.terms.var import Var
 from examples.char_gpt import GELU, INITIAL
 
 
@@ -23,7 +24,7 @@ def tied_gpt(batch: Size, vocabulary: int, depth: int, width: int, heads: int, c
         layers.layer_norm(places, features, name="norm"),
     )
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Any:
         rows = layers.parameter("characters.weight", NdArrayType((vocabulary, width)), INITIAL)
         positions = layers.parameter("positions.weight", NdArrayType((context, width)), INITIAL)
         embedded = ops.gather(rows, x)
@@ -37,7 +38,7 @@ def vit(batch: Size, side: int, patch: int, depth: int, width: int, heads: int, 
     tokens = (side // patch) ** 2
     places, features = NdArrayType((batch, tokens)), NdArrayType((width,))
 
-    def placed(x: Any) -> Any:
+    def placed(x: Var) -> Var:
         positions = layers.parameter("positions.weight", NdArrayType((tokens, width)), INITIAL)
         return x + ops.broadcast(positions, x.shape)
 

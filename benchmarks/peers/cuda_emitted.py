@@ -42,7 +42,7 @@ class Stepper:
         self.batch = [x.expand(steps, *x.shape).contiguous() if steps else x for x in data]
         self.losses = torch.zeros(steps or 1, device=self.emitted.device)
 
-    def _on(self, array: Any) -> torch.Tensor:
+    def _on(self, array: np.ndarray) -> torch.Tensor:
         return torch.tensor(array, device=self.emitted.device)
 
     def _timed(self, name: str, first: Any = ()) -> Timed:
@@ -51,7 +51,7 @@ class Stepper:
         )
         return Timed(lambda: call() or self.losses, self.steps or 1, self._fetch)
 
-    def _fetch(self, losses: torch.Tensor) -> Any:
+    def _fetch(self, losses: torch.Tensor) -> np.ndarray:
         self.emitted.wait()
         return losses.cpu().numpy().copy()
 
@@ -71,7 +71,7 @@ class Stepper:
         return Timed(lambda: launch() or self.losses, fetch=self._fetch)
 
 
-def initial(slot: Slot) -> Any:
+def initial(slot: Slot) -> np.ndarray:
     """Return the first value of a buffer or of the optimiser's state, which is constant."""
     value = drawn(np.random.default_rng(0), slot.initial, slot.type.shape)
     return value.astype(slot.type.dtype.numpy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from collections.abc import Iterable, Mapping
 from ctypes import c_char_p, c_float, c_int, c_int64, c_void_p
 from functools import cached_property
 from pathlib import Path
@@ -68,11 +69,11 @@ class Model:
         self.library.write_parameters(model, pointers(first))
         places = [c_void_p(array.ctypes.data) for array in (x, y, losses)]
 
-        def call() -> Any:
+        def call() -> np.ndarray:
             self.library.steps(model, c_int64(count), *places)
             return losses
 
-        def parameters() -> Any:
+        def parameters() -> dict[str, np.ndarray]:
             self.library.read_parameters(model, pointers(first))
             return dict(zip(names(self.case.parameters), (array.T for array in first), strict=True))
 
@@ -80,12 +81,12 @@ class Model:
         return Timed(call, count, parameters=parameters)
 
 
-def names(parameters: Any) -> list[str]:
+def names(parameters: Iterable[str]) -> list[str]:
     """Sort names of parameters: layer by layer, each weight before its bias."""
     return sorted(parameters, key=lambda name: (name.split(".")[0], name.endswith("bias")))
 
 
-def ordered(parameters: Any) -> list[np.ndarray]:
+def ordered(parameters: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Sort parameters by their names."""
     return [parameters[name] for name in names(parameters)]
 

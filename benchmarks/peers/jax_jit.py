@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import nn
+from jax import Array, nn
 
 from benchmarks.peers.jax_nets import IMAGES, NETS, NORMED
-from benchmarks.peers.jax_nets.dense import Arrays
+from benchmarks.peers.jax_nets.dense import Arrays, Output
 from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
 
+Tables = tuple[Arrays, Arrays, Arrays]
+"""Parameters, buffers and the optimiser's state."""
 
-def channels_last(images: np.ndarray) -> Any:
+
+def channels_last(images: np.ndarray) -> Array:
     """Convert images to the layout of XLA."""
     return jnp.moveaxis(jnp.asarray(images), 1, -1)
 
 
-def filters_last(array: np.ndarray) -> Any:
+def filters_last(array: np.ndarray) -> Array:
     """Convert filters, which alone have more than two axes, to the layout of XLA."""
     return jnp.asarray(array.transpose(*range(2, array.ndim), 1, 0) if array.ndim > 2 else array)
 
@@ -40,7 +42,7 @@ def adamw(p: Arrays, s: Arrays, g: Arrays, rate: float, weight_decay: float = 0)
     m = {k: 0.9 * s["m"][k] + 0.1 * g[k] for k in p}
     v = {k: 0.999 * s["v"][k] + 0.001 * g[k] * g[k] for k in p}
 
-    def moved(k: str) -> Any:
+    def moved(k: str) -> Array:
         return (1 - rate * weight_decay) * p[k] - rate * (m[k] / first) / (jnp.sqrt(v[k] / second) + 1e-8)
 
     return {k: moved(k) for k in p}, {"count": count, "m": m, "v": v}
@@ -58,26 +60,26 @@ class Model:
         self.y = jnp.asarray(case.arrays["y"])
         self.arrays = {k: filters_last(array) for k, array in case.parameters.items()}
 
-    def scores(self, p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
+    def scores(self, p: Arrays, m: Arrays, x: Array, training: bool) -> Output:
         """Return the output and the new buffers."""
         modes = {"training": training} if self.spec["net"] in NORMED else {}
         return NETS[self.spec["net"]](p, m, x, **self.spec["sizes"], **modes)
 
-    def loss(self, p: Arrays, m: Arrays, x: Any, y: Any) -> Any:
+    def loss(self, p: Arrays, m: Arrays, x: Array, y: Array) -> Output:
         """Return the loss in training and the new buffers."""
         scores, m = self.scores(p, m, x, training=True)
         if self.spec["loss"] == "mse":
             return ((scores - y) ** 2).mean(), m
         return -jnp.take_along_axis(nn.log_softmax(scores), y[..., None], -1).mean(), m
 
-    def step(self, tables: tuple[Arrays, Arrays, Arrays], x: Any, y: Any) -> Any:
+    def step(self, tables: Tables, x: Array, y: Array) -> tuple[Tables, Array]:
         """New arrays, and the loss before."""
         p, m, s = tables
         (loss, m), g = jax.value_and_grad(self.loss, has_aux=True)(p, m, x, y)
         p, s = self.update(p, s, g)
         return (p, m, s), loss
 
-    def tables(self) -> tuple[Arrays, Arrays, Arrays]:
+    def tables(self) -> Tables:
         """First values of the parameters, the buffers and the optimiser's state."""
         p = {k: jnp.array(array) for k, array in self.arrays.items()}
         norms = [k.removesuffix(".norm.bias") for k in p if k.endswith(".norm.bias")]
@@ -97,12 +99,12 @@ def stepping(case: Case, steps: int = 1) -> Timed:
     if steps > 1:
         x, y = (jnp.stack([array] * steps) for array in (x, y))
 
-        def function(tables: Any, x: Any, y: Any) -> Any:
+        def function(tables: Tables, x: Array, y: Array) -> tuple[Tables, Array]:
             return jax.lax.scan(lambda tables, batch: model.step(tables, *batch), tables, (x, y))
 
     compiled = jax.jit(function, donate_argnums=0)
 
-    def call() -> Any:
+    def call() -> Array:
         nonlocal tables
         tables, loss = compiled(tables, x, y)
         return loss.block_until_ready()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -29,7 +28,7 @@ def net_of(case: Case, training: bool) -> nn.Module:
     return net.to(case.device)
 
 
-def precise(case: Case, function: Callable[..., Any]) -> Callable[..., Any]:
+def precise(case: Case, function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Let a function compute in the precision of the case."""
     if case.precision != "bf16":
         return function
@@ -42,7 +41,7 @@ def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
     return x, y
 
 
-def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
+def loss_of(case: Case) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """Return the case's loss of scores and labels."""
     if case.spec["loss"] == "mse":
         return F.mse_loss
@@ -61,7 +60,7 @@ def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.op
     return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=not is_sparse)
 
 
-def stepped(optimiser: torch.optim.Optimizer, forward: Callable[[], torch.Tensor]) -> Callable[[], Any]:
+def stepped(optimiser: torch.optim.Optimizer, forward: Callable[[], torch.Tensor]) -> Callable[[], object]:
     """Return a step of training, which returns the loss before it."""
 
     def step() -> torch.Tensor:

@@ -14,12 +14,12 @@ from benchmarks.peers.torch_whole import whole
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
-def compiled(module: torch.nn.Module, arguments: tuple[Any, ...], freezing: bool) -> Any:
+def compiled(module: torch.nn.Module, arguments: tuple[torch.Tensor, ...], freezing: bool) -> Any:
     """Compile a module to one call."""
     return torch.compile(module, fullgraph=True, options={"freezing": True} if freezing else None)
 
 
-def library(module: torch.nn.Module, arguments: tuple[Any, ...], freezing: bool) -> Any:
+def library(module: torch.nn.Module, arguments: tuple[torch.Tensor, ...], freezing: bool) -> Any:
     """Compile a module to a library, for these arguments."""
     from torch._inductor import aoti_compile_and_package, aoti_load_package
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.peers import torch_case
@@ -31,7 +32,7 @@ def stepping(case: Case) -> Timed:
     (net, x, y), loss = prepared(case, training=True), torch_case.loss_of(case)
     step = torch_case.stepped(torch_case.optimiser_of(case, net), lambda: loss(net(x), y))
 
-    def parameters() -> Any:
+    def parameters() -> dict[str, np.ndarray]:
         return {name: array.numpy() for name, array in places(net, case.parameters).items()}
 
     return Timed(step, parameters=parameters)
@@ -42,7 +43,7 @@ def predicting(case: Case) -> Timed:
     net, x, _ = prepared(case, training=False)
 
     @torch.inference_mode()
-    def predict() -> Any:
+    def predict() -> torch.Tensor:
         return net(x)
 
     return Timed(predict)

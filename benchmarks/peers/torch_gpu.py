@@ -7,8 +7,7 @@ allows TF32 in products and convolutions of float32, and `/channels_last` sets t
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import torch
 
 from benchmarks.peers import torch_eager
@@ -21,7 +20,7 @@ ON_THE_SIDE = 3
 """Steps before a capture, as PyTorch's documentation asks for."""
 
 
-def fetched(losses: torch.Tensor) -> Any:
+def fetched(losses: torch.Tensor) -> np.ndarray:
     """Copy losses to the host."""
     return losses.float().cpu().numpy()
 

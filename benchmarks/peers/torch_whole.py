@@ -24,7 +24,7 @@ class Whole(NamedTuple):
 
 
 def sgd(
-    state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, momentum: float = 0
+    state: Arrays, parameters: Arrays, gradients: Sequence[torch.Tensor], rate: float, momentum: float = 0
 ) -> None:
     """Gradient descent in place, with momentum if asked for."""
     for k, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
@@ -34,7 +34,7 @@ def sgd(
 
 
 def adamw(
-    state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, weight_decay: float = 0
+    state: Arrays, parameters: Arrays, gradients: Sequence[torch.Tensor], rate: float, weight_decay: float = 0
 ) -> None:
     """Adam with decoupled weight decay in place, with the constants that PyTorch takes by default."""
     [count, *moments] = state

@@ -73,7 +73,7 @@ class Timed:
 
     call: Callable[[], Any]
     steps: int = 1
-    fetch: Callable[[Any], Any] = np.asarray
+    fetch: Callable[[Any], np.ndarray] = np.asarray
     parameters: Callable[[], Mapping[str, np.ndarray]] = dict
 
 
@@ -81,7 +81,7 @@ Makers = Mapping[str, Callable[[], Timed]]
 """For each measure of a competitor, a function that builds it."""
 
 
-def loss_of(case: Case, scores: Any) -> float:
+def loss_of(case: Case, scores: np.ndarray) -> float:
     """Return the loss of a prediction, to compare all competitors by one number."""
     scores, y = np.asarray(scores, np.float64), case.arrays["y"]
     if case.spec["loss"] == "mse":

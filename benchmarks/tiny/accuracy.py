@@ -21,11 +21,14 @@ from benchmarks.records import OURS, Record, Row, path_of
 from benchmarks.tables import cells, fact, figure, markdown
 from benchmarks.tables import keep as keep_tables
 from catgrad import Dtype, Task, accuracy, emit, fit, sgd
+from catgrad.learn.learner import Learner
 from catgrad.quantisation import quantise
 
 JSON, PAGE = path_of("tiny_accuracy"), ROOT / "docs/howto/eight-bits.md"
 TRAINED, HELD_OUT = slice(digits.TRAINING), slice(digits.TRAINING, None)
 NETS: Mapping[str, Callable[[], Task]] = {"MLP": digits.mlp, "CNN": digits.cnn}
+Arrays = Mapping[str, np.ndarray]
+Batches = Sequence[tuple[np.ndarray, np.ndarray]]
 SEEDS = range(5)
 STEPS, BATCH = 700, 64
 TUNING, TUNING_BATCH, RATE = 600, 16, 0.05
@@ -40,7 +43,9 @@ FIGURES = {
 """Accuracies on digits that were not trained on, with the headings of their columns."""
 
 
-def trained(task: Task, arrays: Mapping[str, Any], x: Any, y: Any, steps: int, batch: int, seed: int) -> Any:
+def trained(
+    task: Task, arrays: Arrays, x: np.ndarray, y: np.ndarray, steps: int, batch: int, seed: int
+) -> Any:
     """Return a learner after some steps, from those of these parameters that it trains."""
     learner = emit(task, "c").load()().learner(seed)
     for name in learner.parameters.keys() & arrays.keys():
@@ -49,17 +54,17 @@ def trained(task: Task, arrays: Mapping[str, Any], x: Any, y: Any, steps: int, b
     return learner
 
 
-def scored(learner: Any, x: Any, y: Any) -> float:
+def scored(learner: Learner, x: np.ndarray, y: np.ndarray) -> float:
     """Return the share of digits that were not trained on which a learner recognises."""
     return accuracy(np.asarray(learner.predict(x[HELD_OUT])), y[HELD_OUT])
 
 
-def turned_by_a_right_angle(x: Any) -> Any:
+def turned_by_a_right_angle(x: np.ndarray) -> np.ndarray:
     """Return digits that lie on their side."""
     return np.rot90(x, 1, (2, 3)).copy()
 
 
-def calibration(x: Any, y: Any) -> list[tuple[Any, Any]]:
+def calibration(x: np.ndarray, y: np.ndarray) -> Batches:
     """Return the batches by which models are quantised."""
     return [(x[first : first + 64], y[first : first + 64]) for first in range(0, 512, 64)]
 

@@ -74,12 +74,12 @@ def write(folder: Path, task: Task, bound: float) -> int:
     return step
 
 
-def sized(arrays: Iterable[Any]) -> list[dict[str, Any]]:
+def sized(arrays: Iterable[dict[str, Any]]) -> list[dict[str, object]]:
     """Add their numbers of elements to arrays of a manifest."""
     return [{**array, "size": prod(array["shape"])} for array in arrays]
 
 
-def rendered(template: str, **variables: Any) -> str:
+def rendered(template: str, **variables: object) -> str:
     """Return the text of a template."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),

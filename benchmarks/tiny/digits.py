@@ -21,7 +21,15 @@ from benchmarks.options import Keep
 from benchmarks.records import OURS, Record, Row, path_of
 from benchmarks.tables import cells, fact, figure, markdown
 from benchmarks.tables import keep as keep_tables
-from benchmarks.tiny.accuracy import SEEDS, calibration, scored, trained, turned_by_a_right_angle
+from benchmarks.tiny.accuracy import (
+    SEEDS,
+    Arrays,
+    Batches,
+    calibration,
+    scored,
+    trained,
+    turned_by_a_right_angle,
+)
 from catgrad import Task, sgd
 from catgrad.learn.optimiser import frozen, grouped
 from catgrad.quantisation import quantise
@@ -31,26 +39,24 @@ BEFORE, RATE, STEPS, BATCH = 300, 0.02, 1000, 32
 LAST, ALL = ["7"], ["0", "3", "7"]
 FIGURES = {"mean": "accuracy", "least": "least of five"}
 
-Arrays = Mapping[str, np.ndarray]
 
-
-def in_floats(layers: Sequence[str]) -> Callable[[Arrays, Any], Task]:
+def in_floats(layers: Sequence[str]) -> Callable[[Arrays, Batches], Task]:
     """Return the task that trains some layers in float32, and keeps the others."""
     trained = grouped(lambda p: sgd(RATE) if p.name.startswith(tuple(layers)) else frozen())
     return lambda arrays, data: replace(digits.cnn(), optimiser=trained)
 
 
-def in_integers(**options: Any) -> Callable[[Arrays, Any], Task]:
+def in_integers(**options: Any) -> Callable[[Arrays, Batches], Task]:
     """Return the task that is quantised with these options."""
 
-    def quantised(arrays: Arrays, data: Any) -> Task:
+    def quantised(arrays: Arrays, data: Batches) -> Task:
         batches = data if "train" in options else [x for x, _ in data]
         return quantise(replace(digits.cnn(), optimiser=sgd(RATE)), arrays, batches, **options)
 
     return quantised
 
 
-METHODS: Mapping[str, tuple[str, str, Callable[[Arrays, Any], Task]]] = {
+METHODS: Mapping[str, tuple[str, str, Callable[[Arrays, Batches], Task]]] = {
     "all, float32": ("all", "float32", in_floats(ALL)),
     "all, int8": ("all", "int8", in_integers(train=ALL)),
     "last, float32": ("last", "float32", in_floats(LAST)),

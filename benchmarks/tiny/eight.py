@@ -33,6 +33,7 @@ from catgrad.errors import ToolError
 from catgrad.formats import safetensors
 from catgrad.learn.optimisers import frozen, grouped, sgd
 from catgrad.quantisation import quantise
+from catgrad.terms.term import Term
 
 JSON, PAGE = path_of("tiny_eight"), ROOT / "docs/howto/microcontroller.md"
 SGD = sgd(0.01)
@@ -94,7 +95,7 @@ def inputs(each: Task) -> tuple[np.ndarray, np.ndarray]:
     return x, x if each.targets == each.outputs else np.zeros(1, np.int64)
 
 
-def prepared(net: Callable[[], Any], part: Part, numbers: str) -> tuple[Task, dict[str, np.ndarray]]:
+def prepared(net: Callable[[], Term], part: Part, numbers: str) -> tuple[Task, dict[str, np.ndarray]]:
     """Return the task of a part in these numbers, and its trained arrays by name."""
     model = net()
     each = task(model, grouped(lambda p: SGD if part.trains(p.name) else frozen()))

@@ -112,7 +112,7 @@ def cost(
 
 
 def _footprint(
-    context: Any, task: Task, target: str, option: list[str], sizes: dict[str, Any]
+    context: object, task: Task, target: str, option: list[str], sizes: dict[str, Any]
 ) -> Footprint | None:
     """Emit a task and measure its memory, if a target is named. Raises: OptionError if it cannot"""
     if not target:
@@ -124,7 +124,7 @@ def _footprint(
     return emit(task, target, **parsed(option)).footprint(**sizes)
 
 
-def _task(context: Any, model: str, precision: str, inputs: list[str], *training: Any) -> Task:
+def _task(context: object, model: str, precision: str, inputs: list[str], *training: Any) -> Task:
     """Import a task, or a module with how to train it. Raises: OptionError if it is neither"""
     if not inputs:
         require_unused(context, OF_MODULES, "without --input")

@@ -165,7 +165,7 @@ def _torch() -> Any:
     return torch
 
 
-def _dynamic(module: Any, types: Sequence[NdArrayType]) -> dict[str, tuple[str | None, ...]]:
+def _dynamic(module: object, types: Sequence[NdArrayType]) -> dict[str, tuple[str | None, ...]]:
     """Name the symbolic axes of each argument of forward. Raises: OptionError for too many types"""
     from catgrad.frontends.torch.tracing.export import argument_names
 

@@ -21,7 +21,7 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
 
     Raises: OptionError for a text without `=`, or a name that occurs twice
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -50,7 +50,7 @@ def require_unused(context: Any, names: Sequence[str], where: str) -> None:
             )
 
 
-def spelled(value: Any) -> str:
+def spelled(value: object) -> str:
     """Format a value such that `parsed` reads it; empty for None."""
     return str(value).lower() if isinstance(value, bool) else "" if value in (None, ()) else str(value)
 

@@ -105,7 +105,7 @@ def _learner(task: Task, weights: str) -> Learner:
     return learner
 
 
-def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, Any]) -> list[Any]:
+def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, object]) -> list[Any]:
     """Read or draw the arguments of a function that are no tables."""
     from catgrad.learn.reports.trace import kind_of
 
@@ -113,7 +113,9 @@ def _own_arrays(task: Task, function: str, data: str, sizes: Mapping[str, Any]) 
     return _arrays([port for port in inputs if not port.role.is_table], data, sizes)
 
 
-def _trace(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any], output: str) -> None:
+def _trace(
+    task: Task, function: str, target: str, learner: Learner, own: Sequence[object], output: str
+) -> None:
     """Run a function operation by operation, list what was found, and draw it if a file is named."""
     from catgrad.learn.reports.trace import trace
 
@@ -123,7 +125,7 @@ def _trace(task: Task, function: str, target: str, learner: Learner, own: Sequen
         found.draw(output)
 
 
-def _computed(task: Task, function: str, target: str, learner: Learner, own: Sequence[Any]) -> Table:
+def _computed(task: Task, function: str, target: str, learner: Learner, own: Sequence[object]) -> Table:
     """Run a function as it is emitted for a target, and describe its results."""
     from catgrad.learn.compile import emit_by_default
     from catgrad.learn.reports.trace import arguments, kind_of
@@ -134,7 +136,7 @@ def _computed(task: Task, function: str, target: str, learner: Learner, own: Seq
     return _described(outputs, getattr(emitted, function)(*arguments(task, function, own, learner)))
 
 
-def _functions(found: Any) -> Functions:
+def _functions(found: object) -> Functions:
     """Return the functions of a model that is no Task; a term is the only one of its own."""
     from catgrad.learn.functions import Functions
     from catgrad.terms.term import Term
@@ -150,7 +152,7 @@ def _functions(found: Any) -> Functions:
     )
 
 
-def _interpreted(functions: Functions, function: str, data: str, sizes: Mapping[str, Any]) -> Table:
+def _interpreted(functions: Functions, function: str, data: str, sizes: Mapping[str, object]) -> Table:
     """Evaluate a function, which needs no name where it is the only one, with initial values of seed 0."""
     from catgrad.learn.functions import initial_term
     from catgrad.programs.program import evaluate
@@ -186,7 +188,7 @@ def _arrays(ports: Sequence[Port], file: str, sizes: Mapping[str, Any]) -> list[
     return draw_arrays([type.substitute(known) for type in types], classes=CLASSES)
 
 
-def _described(ports: Sequence[Port], results: Sequence[Any]) -> Table:
+def _described(ports: Sequence[Port], results: Sequence[object]) -> Table:
     from catgrad.types import as_numpy, widened
 
     rows = []

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -90,7 +89,7 @@ def show_options(meaning: str, options: Mapping[str, object], spelled: Mapping[s
         typer.echo(name if FORMAT.get() is Format.QUIET else f"  --option {name}={value}")
 
 
-def _objects(table: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
+def _objects(table: tuple[Sequence[str], Sequence[Sequence[object]]]) -> list[dict[str, object]]:
     header, rows = table
     names = [name.replace(" ", "_") for name in header]
     return [dict(zip(names, row, strict=True)) for row in rows]

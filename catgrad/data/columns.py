@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, nearest
 from catgrad.learn.options import check_integer
@@ -119,7 +120,7 @@ class Columns(Tabular, Mapping[str, Array]):
         return np.ascontiguousarray(array, np.float32)
 
 
-def one_hot(labels: Any, classes: int) -> Array:
+def one_hot(labels: ArrayLike, classes: int) -> Array:
     """Return labels as one-hot rows, float32 [labels, classes].
 
     Raises: DtypeError unless they are integers; OptionError for one outside 0 … classes - 1
@@ -164,7 +165,7 @@ def texts(name: str, values: Sequence[str]) -> Array:
     return np.array(values, str)
 
 
-def _column(name: str, values: Any) -> Array:
+def _column(name: str, values: object) -> Array:
     given = values.to_numpy() if hasattr(values, "to_numpy") else values
     if isinstance(given, list | tuple) and all(isinstance(value, str) for value in given):
         given = texts(name, given)

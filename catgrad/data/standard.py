@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.initialisers import Stored
@@ -13,6 +13,7 @@ from catgrad.learn.layers.parts import buffer, copies, label
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
 
@@ -23,7 +24,7 @@ class Standard:
     mean: Array
     deviation: Array
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: Array) -> Array:
         """Standardise an array of examples, as float32."""
         standardised: Array = (np.asarray(x, np.float32) - self.mean) / self.deviation
         return standardised
@@ -40,7 +41,7 @@ class Standard:
         """
         features = NdArrayType(self.mean.shape)
 
-        def forward(x: Any) -> Any:
+        def forward(x: Var) -> Var:
             mean, deviation = (
                 copies(buffer(each, features, Stored(array)), A + features)
                 for each, array in (("mean", self.mean), ("deviation", self.deviation))
@@ -51,7 +52,7 @@ class Standard:
             return build(forward, [A + features])
 
 
-def standardise(x: Any) -> Standard:
+def standardise(x: ArrayLike) -> Standard:
     """Return the standardisation of examples, from the mean and the standard deviation of each feature.
 
     Take the training data, not the validation data. The deviation of a constant feature counts as 1.

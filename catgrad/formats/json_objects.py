@@ -14,7 +14,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
     return table
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) < len(pairs):
         raise ValueError("a name occurs twice")

@@ -85,11 +85,11 @@ def _quotient(
     return assemble(joined, renumbered, sources, targets)
 
 
-def _wires(data: Any, count: int) -> list[int]:
+def _wires(data: object, count: int) -> list[int]:
     if not isinstance(data, list) or any(type(wire) is not int or not 0 <= wire < count for wire in data):
         raise _refused(f"have lists of nodes from 0 to {count - 1}", data)
     return data
 
 
-def _refused(must: str, found: Any) -> TermError:
+def _refused(must: str, found: object) -> TermError:
     return TermError(f"an open hypergraph must {must}", f"it has {repr(found)[:100]}", "export it again")

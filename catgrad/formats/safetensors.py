@@ -35,7 +35,7 @@ INDEX = ".index.json"
 """The suffix of an index, which maps arrays to files."""
 
 
-def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+def write(path: str | Path, arrays: Mapping[str, object], metadata: Mapping[str, str] | None = None) -> None:
     """Write named arrays; an old file is replaced only when the new one is complete.
 
     Raises: ArtifactError if the format lacks the dtype or the name of an array, if metadata are not texts by
@@ -104,7 +104,7 @@ def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str
     _check_texts("metadata", chain.from_iterable(metadata.items()))
     if METADATA in blocks:
         raise ArtifactError(f"an array must not be called {METADATA}", "one is", "choose another name")
-    header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
     place = 0
     for name, block in blocks.items():
         offsets = [place, place + block.nbytes]

@@ -64,7 +64,7 @@ def read(path: str | Path) -> Term | Terms:
         raise error.about(where=Path(path).name)  # noqa: B904  # the same error
 
 
-def to_json(model: Term | Terms) -> dict[str, Any]:
+def to_json(model: Term | Terms) -> dict[str, object]:
     """Return the content of a file."""
     if isinstance(model, Term):
         return {**_header(digest(model)), "term": write_columns(model)}
@@ -104,11 +104,11 @@ def from_bytes(content: bytes) -> Term | Terms:
     return model
 
 
-def _header(found: str) -> dict[str, Any]:
+def _header(found: str) -> dict[str, object]:
     return {"format": FORMAT, "version": VERSION, "sha256": found}
 
 
-def _slot(slot: Slot) -> dict[str, Any]:
+def _slot(slot: Slot) -> dict[str, object]:
     return {
         "name": slot.name,
         "type": write_type(slot.type),
@@ -117,13 +117,13 @@ def _slot(slot: Slot) -> dict[str, Any]:
     }
 
 
-def _entry(entry: TermEntry) -> dict[str, Any]:
+def _entry(entry: TermEntry) -> dict[str, object]:
     sides = {"inputs": entry.inputs, "outputs": entry.outputs}
     ports = {side: [[port.role, port.name] for port in ports] for side, ports in sides.items()}
     return {"kind": entry.kind, **ports, "term": write_columns(entry.term)}
 
 
-def _term(data: Mapping[str, Any]) -> Term:
+def _term(data: Mapping[str, object]) -> Term:
     _require_keys("a file of a term", data, ("format", "version", "sha256", "term"))
     return read_columns(data["term"])
 
@@ -171,26 +171,26 @@ def _ports(data: Any, types: Sequence[Any]) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def _require_keys(what: str, data: Any, keys: Sequence[str]) -> None:
+def _require_keys(what: str, data: object, keys: Sequence[str]) -> None:
     if not isinstance(data, dict) or data.keys() != set(keys):
         raise _refused(
             what, f"a table of {', '.join(keys)}", sorted(data) if isinstance(data, dict) else data
         )
 
 
-def _list(data: Any) -> list[Any]:
+def _list(data: object) -> list[Any]:
     if not isinstance(data, list):
         raise _refused("an entry", "a list", data)
     return data
 
 
-def _table(data: Any) -> dict[str, Any]:
+def _table(data: object) -> dict[str, object]:
     if not isinstance(data, dict):
         raise _refused("an entry", "a table", data)
     return data
 
 
-def _text(data: Any) -> str:
+def _text(data: object) -> str:
     if not isinstance(data, str):
         raise _refused("a name", "a text", data)
     return data

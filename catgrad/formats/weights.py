@@ -17,7 +17,7 @@ MOST_TIMES, MOST_BESIDE = 4, 2**26
 """The maximum size of a file: a multiple of the size of the model's arrays, plus bytes for metadata."""
 
 
-def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+def write(path: str | Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
     """Write named arrays; an old file is replaced only when the new one is complete.
 
     Raises: ArtifactError as `write` of the format

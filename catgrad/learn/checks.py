@@ -13,11 +13,11 @@ from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
-Loss = Callable[..., Any]
+Loss = Callable[..., Var]
 Types = tuple[NdArrayType, ...]
 
 
-def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
+def check_parts(model: object, optimiser: object, loss: object, labels: Any) -> None:
     """Check the parts of a task. Raises: OptionError if one has another type."""
     fits = {
         "model": (model, isinstance(model, Term)),
@@ -61,7 +61,7 @@ def check_is_inference(inputs: Types, own: Types, parameters: Sequence[Slot], re
         )
 
 
-def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
+def check_takes(loss: Loss, arguments: tuple[Var, ...]) -> None:
     """Check the arity of a loss. Raises: OptionError unless it takes these arguments."""
     try:
         signature(loss).bind(*arguments)
@@ -74,7 +74,7 @@ def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
         ) from None
 
 
-def check_is_loss(loss: Any) -> None:
+def check_is_loss(loss: object) -> None:
     """Check a loss. Raises: ShapeError unless it is a scalar; DtypeError unless it is floating."""
     if not isinstance(loss, Var) or loss.shape != ():
         raise ShapeError(
@@ -92,7 +92,7 @@ def check_is_loss(loss: Any) -> None:
         )
 
 
-def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
+def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Var, ...], gradient: Var) -> tuple[Var, ...]:
     """Compute the new state and parameter.
 
     Raises: OptionError if `put` takes other arguments; TypeMismatch if it returns other types

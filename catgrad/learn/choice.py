@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError, UnknownName, nearest
+from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.terms import Terms
 
 
 def select(
-    backend: Backend, task: Any, functions: Iterable[str] | None, default: Sequence[str]
+    backend: Backend, task: Task, functions: Iterable[str] | None, default: Sequence[str]
 ) -> tuple[tuple[Kind, ...], frozenset[str]]:
     """Return the kinds of functions of a task to emit, in their order, and the target's variants of them.
 

@@ -27,7 +27,7 @@ class Copied(Shown):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UnsupportedOp(
             "a learner must be pickled as arrays, for its program is not in the pickle",
             "it is to be pickled itself",

@@ -21,13 +21,13 @@ from catgrad.terms.state import SEED
 from catgrad.terms.term import Term
 
 
-def layered(model: Any) -> Any:
+def layered(model: object) -> Any:
     """Return a model as files hold it and hashes cover it: a Task with stacks of equal layers as loops."""
     return replace(model, rolls=True) if isinstance(model, Task) else model
 
 
 @singledispatch
-def terms_of(model: Any, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
+def terms_of(model: object, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
     """Collect the terms of a Task, of some kinds or of all, or of Functions; `Terms` are returned unchanged.
 
     Raises: OptionError for anything else

@@ -21,6 +21,7 @@ from catgrad.terms.build import build
 from catgrad.terms.state import SEED, Slot, Update, slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 RESERVED = (*(kind for kind in SIGNATURES if kind is not Kind.PREDICT), "forget")
@@ -82,7 +83,7 @@ class Functions:
         renewed = self.buffers if opened.changes else ()
         x_names, y_names = self.names.get(name) or (numbered("x", len(opened.inputs)), opened.outputs)
 
-        def function(*arguments: Any) -> Any:
+        def function(*arguments: Var) -> list[Var]:
             persistent = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             values = opened.term.apply(
                 *(persistent[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters)),
@@ -128,13 +129,13 @@ class Opened:
 def initial_term(slots: Sequence[Slot]) -> Term:
     """Build the term from a seed to the initial values of these slots; the seed is that of `seed`."""
 
-    def initial(seed: Any) -> Any:
+    def initial(seed: Var) -> list[Var]:
         return [seed if s == slot(SEED) else _initial(s, seed) for s in slots]
 
     return build(initial, [SEED.array_type])
 
 
-def _initial(slot: Slot, seed: Any) -> Any:
+def _initial(slot: Slot, seed: Var) -> Var:
     """Compute the initial value of an array.
 
     A stored one that is too large for source text is NaN, so that no result before its file is read is wrong.
@@ -179,7 +180,7 @@ def united(tables: Iterable[Iterable[Slot]]) -> tuple[Slot, ...]:
     return tuple(found.values())
 
 
-def _check(name: str, term: Any) -> None:
+def _check(name: str, term: object) -> None:
     if not isinstance(term, Term):
         raise OptionError(
             "functions must be terms by name", f"{name!r} is {term!r}", "build it with build(...)"

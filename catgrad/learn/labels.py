@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.dims import Dim
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.terms.var import Var
@@ -28,7 +26,7 @@ def check_classes(predictions: NdArrayType, labels: NdArrayType) -> None:
         raise DtypeError(must, f"they are {labels}", f"give {_argument(expected)}")
 
 
-def check_like_predictions(loss: str, predictions: Any, labels: Any) -> None:
+def check_like_predictions(loss: str, predictions: object, labels: object) -> None:
     """Raise ShapeError or DtypeError unless the labels of a loss have the type of the predictions."""
     if not (isinstance(predictions, Var) and isinstance(labels, Var)):
         return  # operations refuse it

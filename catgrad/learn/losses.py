@@ -8,7 +8,7 @@ the sum in place of the mean, without the division by n. Raises: OptionError for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError, no_attribute
@@ -18,6 +18,9 @@ from catgrad.terms.structural import Constant, part
 from catgrad.terms.var import Var
 
 __all__ = ["bce_with_logits", "cross_entropy", "huber", "kl_div", "l1", "mse", "nll"]
+
+Weight = Sequence[float] | Var | None
+"""The weight of each class."""
 
 Reduction = Literal["mean", "sum"]
 
@@ -70,7 +73,7 @@ def bce_with_logits(y_hat: Var, y: Var, *, reduction: Reduction = "mean") -> Var
     return _reduced(ops.softplus(y_hat) - ops.multiply(y_hat, y), reduction)
 
 
-def kl_div(log_q: Any, p: Var, *, reduction: Reduction = "mean") -> Var:
+def kl_div(log_q: Var, p: Var, *, reduction: Reduction = "mean") -> Var:
     """Kullback-Leibler divergence of q from p: Σ p (ln p − ln q) / n, over a batch of n distributions.
 
     The batch is the first axis, and the mean is over it: reduction="batchmean" in PyTorch.
@@ -87,11 +90,11 @@ def kl_div(log_q: Any, p: Var, *, reduction: Reduction = "mean") -> Var:
 
 
 def nll(
-    log_p: Any,
+    log_p: Var,
     labels: Var,
     ignore_index: int = -100,
     *,
-    weight: Sequence[float] | Any = None,
+    weight: Weight = None,
     reduction: Reduction = "mean",
 ) -> Var:
     """Negative log likelihood: Σ −w ln p[label] / Σ w over the labels not ignored, w = weight[label].
@@ -112,7 +115,7 @@ def cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     *,
-    weight: Sequence[float] | Any = None,
+    weight: Weight = None,
     reduction: Reduction = "mean",
 ) -> Var:
     """Cross entropy of softmax(ŷ) over the last axis: `nll` of log_softmax(ŷ).
@@ -131,7 +134,7 @@ def cross_entropy(
 
 
 def _negative_likelihood(
-    log_p: Any, labels: Var, ignore_index: int, smoothing: float, weight: Any, reduction: Reduction
+    log_p: Var, labels: Var, ignore_index: int, smoothing: float, weight: Weight, reduction: Reduction
 ) -> Var:
     check_classes(log_p.type, labels.type)
     dtype = log_p.dtype
@@ -156,7 +159,7 @@ def _negative_likelihood(
     return ops.cast(-total if _is_sum(reduction) else -(total / part("weights_sum", ops.sum(share))), dtype)
 
 
-def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Var:
+def _as_array(weight: Sequence[float] | Var, log_p: Var) -> Var:
     """Return the weights of the classes as an array of the term."""
     array = ops.cast(weight, log_p.dtype) if isinstance(weight, Var) else _array(weight, log_p)
     if array.shape != log_p.shape[-1:]:
@@ -168,7 +171,7 @@ def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Var:
     return array
 
 
-def _array(numbers: Sequence[float], like: Any) -> Any:
+def _array(numbers: Sequence[float], like: Var) -> Var:
     if len(numbers) == 0:
         return Constant(like.type.with_shape((0,)), 0)()
     return ops.concat([Constant(like.type.with_shape((1,)), number)() for number in numbers])

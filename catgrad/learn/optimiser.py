@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -24,7 +24,8 @@ from catgrad.terms.structural import Constant, Label
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
-Gradients = Callable[[Sequence[Any]], Sequence[Any]]
+Gradients = Callable[[Sequence[Var]], Sequence[Var]]
+T = TypeVar("T")
 
 
 class Run:
@@ -43,7 +44,7 @@ class Run:
         """Return the numbers in another construction."""
         return Run(self._adjustable is not None)
 
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return compute(), cached by key, outside of loops over layers."""
         if key not in self._known:
             token = BUILDER.set(self._builder)
@@ -51,26 +52,26 @@ class Run:
                 self._known[key] = compute()
             finally:
                 BUILDER.reset(token)
-        return self._known[key]
+        return cast(T, self._known[key])
 
-    def number(self, name: str, meaning: Hashable, dtype: Dtype, compute: Callable[[], Any]) -> Any:
+    def number(self, name: str, meaning: Hashable, dtype: Dtype, compute: Callable[[], Any]) -> Var:
         """Return compute(), a float64 scalar of the term, rounded to a dtype and cached by its meaning."""
         return self.once((name, meaning, dtype), lambda: Label(name)(ops.cast(compute(), dtype)))
 
-    def count(self) -> Any:
+    def count(self) -> Var:
         """The number of this update of a parameter, from 1, as a float64 scalar of the term."""
         first = 1 - self._behind
         return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + first))
 
-    def is_first(self) -> Any:
+    def is_first(self) -> Var:
         """The truth value of this being the first update of a parameter, as a scalar of the term."""
         return self.once("first", lambda: STEP() == self._behind)
 
     def later(self, behind: int) -> Run:
         """The numbers of parameters whose updates began `behind` steps later; their rates are the same."""
-        return cast(Run, self.once(("later", behind), lambda: Run(behind=behind, whole=self)))
+        return self.once(("later", behind), lambda: Run(behind=behind, whole=self))
 
-    def rate(self, rate: Rate, dtype: Dtype) -> Any:
+    def rate(self, rate: Rate, dtype: Dtype) -> Var | float:
         """The learning rate now: a number, or one of the term."""
         if self._whole is not None:
             return self._whole.rate(rate, dtype)
@@ -80,7 +81,7 @@ class Run:
             rate = self._adjustable.setdefault(rate, adjustable(rate, name))
         return self.setting("rate", rate if isinstance(rate, Schedule) else number(RATE, rate), dtype)
 
-    def setting(self, name: str, value: float | Schedule, dtype: Dtype) -> Any:
+    def setting(self, name: str, value: float | Schedule, dtype: Dtype) -> Var | float:
         """A hyperparameter now: a number, or one of the term if it is a schedule."""
         if self._whole is not None:
             return self._whole.setting(name, value, dtype)
@@ -110,9 +111,9 @@ class Optimiser:
     """
 
     name: str
-    put: Callable[..., Any]
+    put: Callable[..., Sequence[Var]]
     state: tuple[str | StateArray, ...] = ()
-    get: Callable[..., Any] = lambda *state_and_parameter: state_and_parameter[-1]
+    get: Callable[..., Var] = lambda *state_and_parameter: state_and_parameter[-1]
     prepare: Gradients = field(default=list)
     choose: Callable[[Slot], Optimiser] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -136,7 +137,7 @@ class Optimiser:
         return tuple(Slot(f"{a.name}.{parameter.name}", a.type(parameter.type), a.initial) for a in arrays)
 
 
-def require_optimiser(value: Any) -> Optimiser:
+def require_optimiser(value: object) -> Optimiser:
     """Return the value. Raises: OptionError unless it is an optimiser."""
     if not isinstance(value, Optimiser):
         raise OptionError(
@@ -204,7 +205,7 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     if not (isinstance(norm, (int, float)) and not isinstance(norm, bool) and norm > 0):
         raise OptionError("the norm to clip to must be a positive number", f"it is {norm!r}", "try 1.0")
 
-    def clip(gradients: Sequence[Any]) -> Sequence[Any]:
+    def clip(gradients: Sequence[Var]) -> Sequence[Var]:
         if not gradients:
             return []
         # One sum after the other, in the order of the parameters, so that it is the same everywhere;
@@ -223,7 +224,7 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
 def begun_later(optimiser: Optimiser, behind: int) -> Optimiser:
     """The optimiser of parameters whose updates began `behind` steps later: their count is lower by that."""
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> Sequence[Var]:
         return optimiser.put(run.later(behind), *state_p_dp)
 
     choose = optimiser.choose
@@ -242,7 +243,7 @@ def scaled(factor: Var | float, x: Var) -> Var:
     return factor * x if isinstance(factor, float) else ops.broadcast(factor, x.shape) * x
 
 
-def _never(*_: Any) -> Any:
+def _never(*_: object) -> NoReturn:
     raise OptionError("grouped must be resolved to the optimiser of a parameter", "it was not", "use .of")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad.errors import OptionError
 
 
-def check_integer(what: str, value: Any, least: int) -> None:
+def check_integer(what: str, value: object, least: int) -> None:
     """Raise OptionError unless the value is an integer of at least `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(
@@ -18,7 +18,7 @@ def check_integer(what: str, value: Any, least: int) -> None:
         )
 
 
-def number(what: str, value: Any, least: float = 0.0) -> float:
+def number(what: str, value: object, least: float = 0.0) -> float:
     """Return the value as a float. Raises: OptionError unless it is finite and at least `least`."""
     found = _float(value)
     if not (isfinite(found) and found >= least):
@@ -28,7 +28,7 @@ def number(what: str, value: Any, least: float = 0.0) -> float:
     return found
 
 
-def fraction(what: str, value: Any) -> float:
+def fraction(what: str, value: float) -> float:
     """Return the value as a float. Raises: OptionError unless 0 ≤ value < 1."""
     found = _float(value)
     if not 0 <= found < 1:
@@ -36,7 +36,7 @@ def fraction(what: str, value: Any) -> float:
     return found
 
 
-def positive(what: str, value: Any) -> float:
+def positive(what: str, value: float) -> float:
     """Return the value as a float. Raises: OptionError unless it is positive and finite."""
     found = _float(value)
     if not 0 < found < float("inf"):

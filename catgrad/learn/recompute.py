@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def segmented(model: Term, count: int) -> Term:
     updates = [apply for apply in code.body if isinstance(apply.op, Update)]
     *segments, last = _segments(code, body, count)
 
-    def run(*xs: Var) -> Any:
+    def run(*xs: Var) -> list[Var]:
         values = dict(zip(code.arguments, xs, strict=True))
         _run(state, values)
         end = 0
@@ -50,18 +49,18 @@ def segmented(model: Term, count: int) -> Term:
     return build(run, list(model.source.table))
 
 
-def _run(body: Sequence[Apply], values: dict[int, Any]) -> None:
+def _run(body: Sequence[Apply], values: dict[int, Var]) -> None:
     for op, inputs, outputs in body:
         values.update(zip(outputs, op.apply(*(values[value] for value in inputs)), strict=True))
 
 
-def _run_again(segment: Sequence[Apply], values: dict[int, Any], later: set[int]) -> None:
+def _run_again(segment: Sequence[Apply], values: dict[int, Var], later: set[int]) -> None:
     """Run a segment as a checkpoint, from the values that it reads to those that are read later."""
     made = {value for apply in segment for value in apply.outputs}
     read = [v for v in dict.fromkeys(v for apply in segment for v in apply.inputs) if v not in made]
     results = sorted(made & later)
 
-    def inside(*given: Any) -> Any:
+    def inside(*given: Var) -> list[Var]:
         own = dict(zip(read, given, strict=True))
         _run(segment, own)
         return [own[value] for value in results]
@@ -106,7 +105,7 @@ def in_parts(model: Term, symbol: str, batch: int, parts: int) -> Term:
     require_examples(model, symbol)
     part = substitute(model, {symbol: batch // parts})
 
-    def run(*xs: Var) -> Any:
+    def run(*xs: Var) -> list[Var]:
         rows = [ops.reshape(x, parts, batch // parts, *x.type.shape[1:]) for x in xs]
         _, stacks = ops.scan(lambda carry, row: ((), ops.checkpoint(part, *row)), (), tuple(rows))
         return [ops.reshape(y, batch, *y.type.shape[2:]) for y in _tuple(stacks)]
@@ -114,7 +113,7 @@ def in_parts(model: Term, symbol: str, batch: int, parts: int) -> Term:
     return build(run, [type.substitute({symbol: batch}) for type in model.source.table])
 
 
-def _tuple(values: Any) -> tuple[Any, ...]:
+def _tuple(values: Var | tuple[Var, ...]) -> tuple[Var, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 

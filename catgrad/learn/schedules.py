@@ -34,7 +34,7 @@ class Schedule:
     """
 
     name: str
-    rate: Callable[[Any], Any]
+    rate: Callable[[Any], Var]
     timed: bool = True
 
 
@@ -74,7 +74,7 @@ def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1
     for milestone in milestones:
         check_integer("a milestone of multi_step_decay", milestone, 0)
 
-    def at(t: Var) -> Var:
+    def at(t: Var) -> Any:
         count = ops.zeros_like(t)
         for milestone in milestones:
             count = count + ops.cast(t >= milestone, t.dtype)
@@ -156,7 +156,7 @@ def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float
     return Schedule("cosine_with_restarts", at)
 
 
-SCALES: dict[str, Callable[[Any, Any, Any], Any]] = {
+SCALES: dict[str, Callable[[Var, Var, float], Var | float]] = {
     "triangular": lambda t, cycle, factor: 1.0,
     "triangular2": lambda t, cycle, factor: _number(t, 0.5) ** cycle,
     "exp_range": lambda t, cycle, factor: _number(t, factor) ** t,
@@ -185,7 +185,7 @@ def cyclic(
         check_integer("the steps of cyclic", steps, 1)
     require_one_of("the mode of cyclic", mode, SCALES, "leave it out")
 
-    def at(t: Var) -> Any:
+    def at(t: Var) -> Var:
         cycle = ops.floor(t / (up + down))
         position = t - (up + down) * cycle
         share = ops.minimum(position / up, (up + down - position) / down)
@@ -241,7 +241,7 @@ def _between(t: Var, begin: float, first: float, end: float, last: float, is_lin
     return first + (last - first) * progress if is_linear else _falling(first, last, progress)
 
 
-def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Any:
+def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Var | float:
     """Return a hyperparameter at the current step, as a scalar of the term; a number stays a number.
 
     It is computed in float64, as powers of a factor near 1 lose digits in float32.

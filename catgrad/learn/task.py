@@ -36,6 +36,7 @@ from catgrad.terms.differentiable import inputs_with_gradient
 from catgrad.terms.state import RunNumber, Slot, slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 COMPILED = (
@@ -213,7 +214,7 @@ class Task(Tabular):
         parameters, buffers, numbers, opened = self._factored
         slots = (*self.buffers, *parameters)
 
-        def trained(*arguments: Any) -> Any:
+        def trained(*arguments: Var) -> list[Var]:
             given = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             read = [*(n.name for n in numbers), *(s.name for s in (*buffers, *parameters))]
             values = opened.apply(*map(given.__getitem__, read), *_labelled("x", arguments[len(slots) :]))
@@ -234,7 +235,7 @@ class Task(Tabular):
             return self._trained_in_evaluation
         slots = (*self.buffers, *self.parameters)
 
-        def predict(*arguments: Any) -> Any:
+        def predict(*arguments: Var) -> list[Var]:
             given = {s.name: a for s, a in zip(slots, arguments, strict=False)}
             read = (given[s.name] for s in (*own.numbers, *own.buffers, *own.parameters))
             values = own.term.apply(*read, *_labelled("x", arguments[len(slots) :]))
@@ -280,7 +281,7 @@ class Task(Tabular):
         optic = reverse(lossy, self._reverse)
         s, m, p = len(self.state), len(self.buffers), len(self.parameters)
 
-        def grads(*arguments: Any) -> Any:
+        def grads(*arguments: Var) -> list[Var]:
             state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
             at = self._at(state[len(self.run_numbers) :], parameters)
             # The loss does not depend on a buffer's new value, so its cotangent is 0.
@@ -298,7 +299,7 @@ class Task(Tabular):
         count, names = len(kept), [*(s.name for s in kept), *(f"d_{slot.name}" for slot in self.parameters)]
         stacks = self._stacks
 
-        def update(*arguments: Any) -> Any:
+        def update(*arguments: Var) -> list[Var]:
             prepare = self.optimiser.prepare
             arrays = zip(self._lenses(arguments[:count]), prepare(list(arguments[count:])), strict=True)
             named = zip(self._lenses(names[:count]), names[count:], strict=True)
@@ -321,7 +322,7 @@ class Task(Tabular):
         numbers, updated = self._updated
         slots = (*self.state, *self.parameters)
 
-        def update(*arguments: Any) -> Any:
+        def update(*arguments: Var) -> list[Var]:
             return [*_counted(numbers, arguments), *updated.apply(*arguments)]
 
         return build(update, [*(s.type for s in slots), *(p.type for p in self.parameters)])
@@ -331,7 +332,7 @@ class Task(Tabular):
         """S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P: loss, reverse derivative and optimiser composed."""
         s, m, p = len(self.state), len(self.buffers), len(self.parameters)
 
-        def step(*arguments: Any) -> Any:
+        def step(*arguments: Var) -> list[Var]:
             loss, *rest = self.grads_term.apply(*arguments)
             named = [Label(f"d_{s.name}")(dp) for s, dp in zip(self.parameters, rest[m:], strict=True)]
             new = self.update_term.apply(*arguments[:s], *arguments[s + m : s + m + p], *named)
@@ -434,7 +435,7 @@ class Task(Tabular):
             for optimiser, parameter in zip(self._optimisers, arrays[len(arrays) - p :], strict=True)
         ]
 
-    def _at(self, moments: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+    def _at(self, moments: Sequence[Var], parameters: Sequence[Var]) -> list[Var]:
         """Return the parameters at which gradients are computed, by the forward maps of the optimisers."""
         if all(optimiser.get is Optimiser.get for optimiser in self._optimisers):
             return list(parameters)
@@ -453,7 +454,7 @@ class Task(Tabular):
         """M ⊗ P ⊗ X → A ⊗ Ŷ as M ⊗ P ⊗ X ⊗ Y → R ⊗ A."""
         given, kept = len(term.source), len(term.target) - len(self.model.target)
 
-        def lossy(*arguments: Any) -> Any:
+        def lossy(*arguments: Var) -> list[Var]:
             values, y = term.apply(*arguments[:given]), arguments[given:]
             check_takes(self.loss, (*values[kept:], *y))
             loss = self.loss(*values[kept:], *y)
@@ -463,10 +464,10 @@ class Task(Tabular):
         return build(lossy, [*term.source.table, *self.targets])
 
 
-def _labelled(name: str, values: Sequence[Any]) -> list[Any]:
+def _labelled(name: str, values: Sequence[Var]) -> list[Var]:
     return [Label(n)(value) for n, value in zip(numbered(name, len(values)), values, strict=True)]
 
 
-def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
+def _counted(numbers: Sequence[RunNumber], values: Sequence[Var]) -> list[Var]:
     """Increment the run numbers that count steps."""
     return [value + 1 if n.counts else value for n, value in zip(numbers, values, strict=False)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from catgrad import ops
 from catgrad.functors.parameters import with_distinct_names
@@ -48,16 +47,16 @@ def stacks_of(model: Term, parameters: Sequence[Slot]) -> list[list[Layer]]:
     return stacks
 
 
-Lens = Callable[[Optimiser, Run, Sequence[Any]], tuple[Any, ...]]
+Lens = Callable[[Optimiser, Run, Sequence[Var]], tuple[Var, ...]]
 """A direction of an optimiser, as a function of its arrays."""
 
 
-def forward(optimiser: Optimiser, run: Run, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def forward(optimiser: Optimiser, run: Run, arrays: Sequence[Var]) -> tuple[Var, ...]:
     """Map the state and value of a parameter to where the model is evaluated in training."""
     return (optimiser.get(*arrays),)
 
 
-def put_back(optimiser: Optimiser, run: Run, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def put_back(optimiser: Optimiser, run: Run, arrays: Sequence[Var]) -> tuple[Var, ...]:
     """Map the state, value and gradient of a parameter to its new state and value."""
     *lens, gradient = arrays
     return checked_put(optimiser, run, tuple(lens), gradient)
@@ -69,15 +68,15 @@ class Updates:
 
     run: Run
     optimisers: Sequence[Optimiser]
-    arrays: Sequence[Sequence[Any]]
+    arrays: Sequence[Sequence[Var]]
     names: Sequence[Sequence[str]]
     lens: Lens = put_back
     traced: dict[int, tuple[Sequence[Edge], list[int]]] = field(default_factory=dict)
 
-    def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Any]]:
+    def apply(self, stacks: Sequence[Sequence[Layer]] = ()) -> list[Sequence[Var]]:
         """Return the results of each parameter; those of equal layers of stacks are computed in loops."""
         loops = {layers[0][0]: layers for stack in stacks for layers in self._equal(stack)}
-        new: dict[int, Sequence[Any]] = {}
+        new: dict[int, Sequence[Var]] = {}
         for k, arrays in enumerate(self.arrays):
             if k in loops:
                 new |= self._loop(loops[k])
@@ -85,17 +84,17 @@ class Updates:
                 new[k] = self._map(k, arrays)
         return [new[k] for k in range(len(self.arrays))]
 
-    def _map(self, k: int, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
+    def _map(self, k: int, arrays: Sequence[Var], run: Run | None = None) -> tuple[Var, ...]:
         return self.lens(self.optimisers[k], run or self.run, arrays)
 
-    def _loop(self, layers: Sequence[Layer]) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _loop(self, layers: Sequence[Layer]) -> Iterator[tuple[int, Sequence[Var]]]:
         """Yield the new arrays of each parameter of some layers, which a loop over these computes."""
         columns = [*zip(*layers, strict=True)]
         tables = [[*zip(*(self.arrays[k] for k in column), strict=True)] for column in columns]
         names = [[*zip(*(self.names[k] for k in column), strict=True)] for column in columns]
         counts: list[int] = []
 
-        def update(_: Any, rows: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
+        def update(_: object, rows: Sequence[Var]) -> tuple[tuple[()], list[Var]]:
             row = iter(rows)
             labelled = ([_labelled(each, next(row)) for each in of_one] for of_one in names)
             new = [*map(self._map, layers[0], labelled)]
@@ -131,5 +130,5 @@ class Updates:
         return self.traced[k]
 
 
-def _labelled(names: Sequence[str], row: Any) -> Var:
+def _labelled(names: Sequence[str], row: Var) -> Var:
     return Label(shared_name(names))(row) if all(names) else row

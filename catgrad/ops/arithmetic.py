@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.ops.compare import select
@@ -182,7 +180,7 @@ class Maximum(ScalarMap):
     commutative = True
     ref = np.maximum
 
-    def rev(self, x: Var, y: Var, dz: Var) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return _to_chosen(x < y, x > y, x == y, dz)
 
 
@@ -199,7 +197,7 @@ class Minimum(ScalarMap):
     commutative = True
     ref = np.minimum
 
-    def rev(self, x: Var, y: Var, dz: Var) -> Any:
+    def rev(self, x: Var, y: Var, dz: Var) -> tuple[Var, Var]:
         return _to_chosen(x > y, x < y, x == y, dz)
 
 

@@ -102,7 +102,7 @@ class Attention(Op):
 
 
 def attention(
-    q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, lengths: Any = None
+    q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, lengths: Var | None = None
 ) -> Var:
     """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only.
 
@@ -155,7 +155,7 @@ def seen(t: int, s: int, window: int | None = None) -> Array:
     return mask if window is None else mask & ~np.tri(t, s, -window, dtype=bool)
 
 
-def _scale(q: Any) -> float:
+def _scale(q: Var | Array) -> float:
     """1 / √d; scores of queries without features are 0, whatever they are multiplied by."""
     return 1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 

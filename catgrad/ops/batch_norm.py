@@ -16,6 +16,7 @@ from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.build import build
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Assume, Constant, part
+from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
 
@@ -63,18 +64,18 @@ class BatchNorm(Op):
     def _rstd(self, variance: Var) -> Var:
         return part("rstd", rsqrt(variance + self.epsilon))
 
-    def optic(self, _: Any, x: NdArrayType, *statistics: NdArrayType) -> tuple[Var, Var]:
+    def optic(self, _: object, x: NdArrayType, *statistics: NdArrayType) -> tuple[Term, Term]:
         """Return the body with x, μ and 1 / √(σ² + ε) as residual, and the reverse, which has y of these."""
         wide = NdArrayType(statistics[0].shape, x.dtype.wide)
 
-        def forward(x: Var, *_: Any) -> tuple[Var, Var, Var, Var]:
+        def forward(x: Var, *_: Var) -> tuple[Var, Var, Var, Var]:
             given = cast(x, wide.dtype)
             centred, variance = moments(given)
             rstd = self._rstd(variance)
             y = cast(centred * copied(rstd, x), x.dtype)
             return y, x, part("mean", mean(given, others(x))), rstd
 
-        def backward(x: Var, centre: Var, rstd: Var, dy: Var) -> Any:
+        def backward(x: Var, centre: Var, rstd: Var, dy: Var) -> tuple[Var, ...]:
             given, dy, inverse = cast(x, wide.dtype), cast(dy, wide.dtype), copied(rstd, x)
             y = part("centred", given - copied(centre, x)) * inverse
             mean_dy = copied(part("mean_dy", mean(dy, others(x))), x)

@@ -49,7 +49,7 @@ class Cast(Op):
         whole = self.after.numpy.kind in "iu"
         return saturated(x, self.after.numpy) if whole and x.dtype.kind == "f" else x.astype(self.after.numpy)
 
-    def rev(self, dy: Var) -> Any:
+    def rev(self, dy: Var) -> Var | tuple[()]:
         if not self.before.is_numeric:
             return ()
         if self.before.is_floating and self.after.is_floating:

@@ -20,6 +20,9 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 __all__ = ["checkpoint", "cond", "repeat", "scan"]
 
+Variables = Var | Sequence[Var]
+"""One variable, or several."""
+
 
 class Cond(HigherOrder):
     """Branch: y = then(x) if the condition holds, else otherwise(x).
@@ -50,7 +53,7 @@ class Cond(HigherOrder):
             )
         return self.then.outputs
 
-    def ref(self, condition: Array, *arrays: Array) -> Any:
+    def ref(self, condition: Array, *arrays: Array) -> tuple[Array, ...]:
         return tuple((self.then if condition else self.otherwise).evaluate(*arrays))
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
@@ -103,10 +106,10 @@ class Checkpoint(HigherOrder):
             )
         return self.block.outputs
 
-    def ref(self, *arrays: Array) -> Any:
+    def ref(self, *arrays: Array) -> tuple[Array, ...]:
         return tuple(self.block.evaluate(*arrays))
 
-    def body(self, *x: Any) -> Any:
+    def body(self, *x: Var) -> list[Var]:
         return list(self.block.term.apply(*x))
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
@@ -123,7 +126,7 @@ class Checkpoint(HigherOrder):
         joint = reverse(self.block.term)
         cotangents = tuple(filter(is_differentiable, self.block.outputs))
 
-        def again(*arguments: Any) -> Any:
+        def again(*arguments: Var) -> list[Var]:
             # Without the barrier, common subexpressions with the forward map would be shared and stored.
             return list(joint.apply(*Barrier(len(arguments)).apply(*arguments))[len(self.block.outputs) :])
 
@@ -136,9 +139,9 @@ class Checkpoint(HigherOrder):
 
 
 def scan(
-    body: Callable[[Any, Any], Any],
-    initial: Any,
-    arrays: Any = (),
+    body: Callable[..., tuple[Variables, Variables]],
+    initial: Variables,
+    arrays: Variables = (),
     length: Size | None = None,
     backwards: bool = False,
 ) -> tuple[Any, Any]:
@@ -159,7 +162,7 @@ def scan(
             )
         length = rows[0].shape[0]
 
-    def iteration(*arguments: Any) -> Any:
+    def iteration(*arguments: Var) -> list[Var]:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
         new, stacked = _split_results(body(like(initial, c), like(arrays, x)), len(carry))
         return [*new, *stacked]
@@ -171,7 +174,7 @@ def scan(
     return like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
 
 
-def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _split_results(result: object, carried: int) -> tuple[tuple[Var, ...], tuple[Var, ...]]:
     """Split the results of a loop body into carry and stacked rows."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise OptionError(
@@ -190,7 +193,7 @@ def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[An
     return new, stacked
 
 
-def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
+def repeat(body: Callable[..., Variables], times: Size, *initial: Var) -> Any:
     """Apply body to x `times` times: body(… body(body(x))).
 
     Raises: TypeMismatch if the body changes the types; as scan
@@ -200,7 +203,9 @@ def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
     return result
 
 
-def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+def cond(
+    condition: Var, then: Callable[..., Variables], otherwise: Callable[..., Variables], *operands: Var
+) -> Any:
     """Return then(*operands) if the condition, one boolean, holds, else otherwise(*operands).
 
     Both may read variables and parameters of the enclosing function.
@@ -215,7 +220,7 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
     inputs = [*types, *(variable.type for variable in around.values())]
     place = {wire: len(types) + i for i, wire in enumerate(around)}
 
-    def widened(term: Term, captured: Sequence[Any]) -> Block:
+    def widened(term: Term, captured: Sequence[Var]) -> Block:
         read = [*range(len(types)), *(place[variable.wire] for variable in captured)]
         return Block(build(lambda *a: list(term.apply(*(a[i] for i in read))), inputs))
 
@@ -223,7 +228,7 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
     return results[0] if len(results) == 1 else results
 
 
-def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
+def checkpoint(function: Callable[..., Variables], *operands: Var) -> Any:
     """Return function(*operands), whose inner values are recomputed in the reverse and not stored.
 
     Raises: TermError for an operand that is no variable
@@ -234,7 +239,7 @@ def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-def check_variables(subject: str, *values: Any) -> None:
+def check_variables(subject: str, *values: object) -> None:
     """Raise TermError unless all values are variables."""
     for value in values:
         if not isinstance(value, Var):
@@ -250,6 +255,6 @@ def as_tuple(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
-def like(pattern: Any, values: Sequence[Any]) -> Any:
+def like(pattern: Variables, values: Sequence[Var]) -> Any:
     """Return values as a tuple if the pattern is several, else the only one."""
     return tuple(values) if isinstance(pattern, (tuple, list)) else values[0]

@@ -51,13 +51,13 @@ class Conv(Convolution):
         y = np.einsum("ngcpk,gock->ngop", windows, kernels, optimize=True)
         return y.reshape(x.shape[0], w.shape[0], *self.places(x.shape[2:], w.shape[2:]))
 
-    def body(self, x: Any, w: Any) -> Var:
+    def body(self, x: Var, w: Any) -> Var:
         windows = self.windows(x, w.shape[2:])
         of_windows, of_weights, of_outputs = self.labels
         y = Contract(of_windows, of_weights, of_outputs)(self.grouped(windows, 1), self.grouped(w, 0))
         return self.joined(y, 1)
 
-    def rev(self, x: Any, w: Any, dy: Any) -> tuple[Var, Var]:
+    def rev(self, x: Any, w: Any, dy: Var) -> tuple[Var, Var]:
         dw = ConvWeight(self.strides, self.padding, self.dilations, self.groups, w.shape[2:])
         return _transpose(self, dy, w, x.shape[2:]), dw(x, dy)
 
@@ -161,7 +161,7 @@ class ConvTranspose(Convolution):
         swapped = permute(split, 0, 2, 1, *range(3, 3 + len(sizes)))
         return flip(reshape(swapped, self.groups * c, o // self.groups, *sizes), self.spatial)
 
-    def rev(self, x: Any, w: Any, dy: Any) -> tuple[Var, Var]:
+    def rev(self, x: Any, w: Any, dy: Var) -> tuple[Var, Var]:
         attributes = self.strides, self.padding, self.dilations, self.groups
         return Conv(*attributes)(dy, w), ConvWeight(*attributes, w.shape[2:])(dy, x)
 
@@ -208,7 +208,7 @@ class ConvWeight(Convolution):
         w = Contract(of_outputs, of_windows, of_weights)(self.grouped(y, 1), self.grouped(windows, 1))
         return self.joined(w, 0)
 
-    def rev(self, x: Any, y: Any, dw: Any) -> tuple[Var, Var]:
+    def rev(self, x: Any, y: Var, dw: Var) -> tuple[Var, Var]:
         conv = Conv(self.strides, self.padding, self.dilations, self.groups)
         return _transpose(self, y, dw, x.shape[2:]), conv(x, dw)
 

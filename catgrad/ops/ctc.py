@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
+from catgrad.dims import Size
 from catgrad.ops.arithmetic import add
 from catgrad.ops.compare import select
 from catgrad.ops.control import scan
@@ -19,7 +19,7 @@ from catgrad.terms.structural import Constant, stop_gradient, zeros_like
 from catgrad.terms.var import Var
 
 
-def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int = 0) -> Var:
+def ctc_loss(log_probs: Var, labels: Var, times: Var, lengths: Var, blank: int = 0) -> Var:
     """Negative logarithm of the probability of labels, summed over all alignments with blanks between them.
 
     Sequence k has times[k] > 0 rows of log_probs, and lengths[k] labels. The loss is infinite, with
@@ -46,7 +46,7 @@ def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int =
     none = Constant(begin.type, -inf)()
     begin = select(place < 2, begin, none)
 
-    def step(alpha: Any, row: tuple[Any, Any]) -> tuple[Any, Any]:
+    def step(alpha: Var, row: tuple[Var, Var]) -> tuple[Var, tuple[()]]:
         score, time = row
         skipped = select(may_skip, _moved(alpha, 2, -inf), none)
         new = add(logaddexp(logaddexp(alpha, _moved(alpha, 1, -inf)), skipped), score)
@@ -62,7 +62,7 @@ def ctc_loss(log_probs: Any, labels: Any, times: Any, lengths: Any, blank: int =
     return select(impossible, Constant(loss.type, inf)(), loss)
 
 
-def _rows(x: Var, count: int) -> Var:
+def _rows(x: Var, count: Size) -> Var:
     """Repeat each element in a row."""
     return broadcast(x, (*x.shape, count), [1])
 

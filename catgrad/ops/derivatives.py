@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
-from catgrad.ops.control import as_tuple, check_variables, like
+from catgrad.ops.control import Variables, as_tuple, check_variables, like
 from catgrad.ops.scan import Reverse
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
@@ -47,10 +47,10 @@ class VectorJacobian(HigherOrder):
             )
         return tuple(self.block.inputs[k] for k in self.positions)
 
-    def ref(self, *arrays: Array) -> Any:
+    def ref(self, *arrays: Array) -> tuple[Array, ...]:
         return tuple(Block(self._term()).evaluate(*arrays))
 
-    def body(self, *arguments: Any) -> Any:
+    def body(self, *arguments: Var) -> list[Var]:
         return list(self._term().apply(*arguments))
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
@@ -110,10 +110,10 @@ class DeclaredReverse(HigherOrder):
             )
         return self.forward.outputs
 
-    def ref(self, *arrays: Array) -> Any:
+    def ref(self, *arrays: Array) -> tuple[Array, ...]:
         return tuple(self.forward.evaluate(*arrays))
 
-    def body(self, *arguments: Any) -> Any:
+    def body(self, *arguments: Var) -> list[Var]:
         return list(self.forward.term.apply(*arguments))
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
@@ -128,7 +128,7 @@ class DeclaredReverse(HigherOrder):
         return [(cls(forward, backward), (x, x))]
 
 
-def vjp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def vjp(function: Callable[..., Variables]) -> Callable[[Variables, Variables], Any]:
     """Return (x, y′) ↦ y′ J(x), the vector-Jacobian product of y = function(x).
 
     x, y′ and the results are each a variable or a tuple of them. The function may read variables and
@@ -138,7 +138,7 @@ def vjp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
             types than y; TermError for what is no variable
     """
 
-    def product(x: Any, cotangent: Any) -> Any:
+    def product(x: Variables, cotangent: Variables) -> Any:
         points, cotangents = as_tuple(x), as_tuple(cotangent)
         check_variables("vjp", *points, *cotangents)
         op, around = _derivative(function, points, range(len(points)))
@@ -147,7 +147,7 @@ def vjp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return product
 
 
-def jvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def jvp(function: Callable[..., Variables]) -> Callable[[Variables, Variables], Any]:
     """Return (x, v) ↦ J(x) v, the Jacobian-vector product of y = function(x).
 
     It is the vector-Jacobian product of u ↦ u J(x), which is linear, at any u.
@@ -155,12 +155,12 @@ def jvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     Raises: as vjp
     """
 
-    def product(x: Any, tangent: Any) -> Any:
+    def product(x: Variables, tangent: Variables) -> Any:
         points, tangents = as_tuple(x), as_tuple(tangent)
         check_variables("jvp", *points, *tangents)
         op, around = _derivative(function, points, range(len(points)))
 
-        def transposed(*cotangents: Any) -> Any:
+        def transposed(*cotangents: Var) -> tuple[Var, ...]:
             return op.apply(*points, *around, *cotangents)
 
         zeros = tuple(Constant(type, 0)() for type in op.block.outputs)
@@ -170,7 +170,7 @@ def jvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return product
 
 
-def grad(function: Callable[..., Any], argument: int | Sequence[int] = 0) -> Callable[..., Any]:
+def grad(function: Callable[..., Var], argument: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Return (x…) ↦ ∂y/∂x, the gradient of one number y = function(x…) by one argument, or by several.
 
     The function may read variables and parameters of the enclosing function, and a training step
@@ -181,7 +181,7 @@ def grad(function: Callable[..., Any], argument: int | Sequence[int] = 0) -> Cal
     """
     chosen = (argument,) if isinstance(argument, int) else tuple(argument)
 
-    def gradient(*x: Any) -> Any:
+    def gradient(*x: Var) -> Any:
         check_variables("grad", *x)
         if not all(0 <= k < len(x) for k in chosen):
             raise OptionError(
@@ -202,7 +202,7 @@ def grad(function: Callable[..., Any], argument: int | Sequence[int] = 0) -> Cal
     return gradient
 
 
-def hvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def hvp(function: Callable[..., Var]) -> Callable[[Variables, Variables], Any]:
     """Return (x, v) ↦ H(x) v, the Hessian-vector product of one number y = function(x).
 
     H is symmetric, so it is the vector-Jacobian product of the gradient.
@@ -210,14 +210,14 @@ def hvp(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     Raises: as grad
     """
 
-    def product(x: Any, vector: Any) -> Any:
+    def product(x: Variables, vector: Variables) -> Any:
         return vjp(grad(function, range(len(as_tuple(x)))))(x, vector)
 
     return product
 
 
 def _derivative(
-    function: Callable[..., Any], x: Sequence[Any], chosen: Sequence[int]
+    function: Callable[..., Variables], x: Sequence[Var], chosen: Sequence[int]
 ) -> tuple[VectorJacobian, tuple[Var, ...]]:
     """Build a function on variables; return its derivative, and the variables that it reads from around.
 

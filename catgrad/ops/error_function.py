@@ -138,7 +138,7 @@ def _gaussian(x: Var) -> Var:
     return exp(-(first * first)) * exp(-((x - first) * (x + first)))
 
 
-def _inverse(x: Var, tail: Any) -> Var:
+def _inverse(x: Var, tail: Var) -> Var:
     """Return y with erf y = x, given tail = 1 - |x|, by two of Halley's iterations.
 
     In the tail these solve for log erfc y, which is nearly a square.

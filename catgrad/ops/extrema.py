@@ -160,7 +160,7 @@ class Iota(Op):
     def ref(self) -> Array:
         return np.arange(numbers((self.size,))[0], dtype=self.dtype.numpy)
 
-    def rev(self, dy: Var) -> Any:
+    def rev(self, dy: Var) -> tuple[()]:
         return ()
 
     @classmethod

@@ -6,8 +6,6 @@ gradients through stochastic neurons for conditional computation (arXiv:1308.343
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.errors import DtypeError, OptionError
@@ -79,7 +77,12 @@ class FakeQuantise(Op):
 
 
 def fake_quantise(
-    x: Var, scale: Any, zero: Any = 0, axis: int | None = None, low: int = LEAST, high: int = MOST
+    x: Var,
+    scale: Var | float,
+    zero: Var | float = 0,
+    axis: int | None = None,
+    low: int = LEAST,
+    high: int = MOST,
 ) -> Var:
     """Round as quantisation does, y = s · (clamp(round(x · (1 / s)) + z, low, high) - z): `FakeQuantise`.
 

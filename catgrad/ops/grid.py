@@ -24,7 +24,7 @@ LINEAR, NEAREST, CUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 
 
-def grid_sample(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+def grid_sample(x: Any, grid: Var, mode: int, padding: int, align_corners: bool) -> Any:
     """Sample images at points, of which -1 and 1 are the ends of each axis, the last axis first.
 
     With `align_corners` these are the centres of the outermost elements, else their edges. The modes are
@@ -66,7 +66,7 @@ def _coordinates(grid: Var, number: int) -> Var:
     return slice(grid, starts, (*grid.shape[:-1], 1))
 
 
-def _taps(at: Var, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Var, Var, Var]]:
+def _taps(at: Var, size: int, mode: int, padding: int, align_corners: bool) -> list[tuple[Any, Any, Any]]:
     """Return, for each element that is read along an axis, its index, weight and whether it is inside."""
     if mode != CUBIC:
         at = _moved_inside(at, size, padding, align_corners)
@@ -77,7 +77,9 @@ def _taps(at: Var, size: int, mode: int, padding: int, align_corners: bool) -> l
     return [_element(start + k, weight, size, padding, align_corners) for k, weight in weights]
 
 
-def _element(place: Any, weight: Any, size: int, padding: int, align_corners: bool) -> tuple[Any, Any, Any]:
+def _element(
+    place: Var, weight: Var | None, size: int, padding: int, align_corners: bool
+) -> tuple[Var, Var | None, Var | None]:
     place = _moved_inside(place, size, padding, align_corners)
     inside = logical_and(place >= 0, place <= size - 1) if padding == ZEROS else None
     return cast(_clipped(place, size), Dtype.int64), weight, inside

@@ -182,7 +182,7 @@ class Determinant(SquareOp):
     def ref(self, a: Array) -> Any:
         return np.linalg.det(a)
 
-    def body(self, a: Any) -> Any:
+    def body(self, a: Var) -> Any:
         _, pivots, signs = eliminated(a, None)
         return prod(pivots * signs, 0)
 
@@ -206,7 +206,7 @@ class LogDeterminant(SquareOp):
     def ref(self, a: Array) -> Any:
         return tuple(np.linalg.slogdet(a))
 
-    def body(self, a: Any) -> tuple[Var, Var]:
+    def body(self, a: Var) -> tuple[Var, Var]:
         _, pivots, signs = eliminated(a, None)
         return prod(sign(pivots) * signs, 0), sum(log(absolute(pivots)), 0)
 
@@ -223,7 +223,7 @@ def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False)
     return SolveTriangular(is_upper, unit)(a, b)
 
 
-def eliminated(a: Var, b: Var | None) -> tuple[Var, Var, Var]:
+def eliminated(a: Var, b: Var | None) -> tuple[Any, Var, Var]:
     """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
 
     This is the Gauss-Jordan elimination, with the greatest element of each column as pivot. Without B a

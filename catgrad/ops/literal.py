@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field
 from math import inf, nan
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.dims import numbers
 from catgrad.errors import OptionError, ShapeError
@@ -55,7 +55,7 @@ class ArrayLiteral(Op):
         elements = np.array(self.elements, self.array_type.dtype.numpy)
         return elements.reshape(numbers(self.array_type.shape))
 
-    def rev(self, dy: Var) -> Any:
+    def rev(self, dy: Var) -> tuple[()]:
         return ()
 
     @classmethod
@@ -70,7 +70,7 @@ class ArrayLiteral(Op):
         return [(case, ()) for case in cases]
 
 
-def array(values: Any, dtype: Dtype | None = None) -> Var:
+def array(values: ArrayLike, dtype: Dtype | None = None) -> Var:
     """Return the array with these elements, a number or nested lists of them or a NumPy array.
 
     Without a dtype, booleans make an array of bool, and numbers one of float32.

@@ -54,7 +54,7 @@ class Pool(Op, register=False):
         each = zip(self.padded(x), self.sizes, self.strides, self.dilations, strict=True)
         return floating(x).with_shape((*x.shape[:2], *(positions(n, k, s, d) for n, k, s, d in each)))
 
-    def padded(self, x: Any) -> Shape:
+    def padded(self, x: NdArrayType | Var | Array) -> Shape:
         """Return the sizes of the spatial axes with the padding."""
         return tuple(n + 2 * p for n, p in zip(x.shape[2:], self.padding, strict=True))
 
@@ -63,7 +63,7 @@ class Pool(Op, register=False):
         """The padding before and after each axis."""
         return [(0, 0), (0, 0), *((p, p) for p in self.padding)]
 
-    def windows(self, padded: Any) -> Var:
+    def windows(self, padded: Var) -> Var:
         """Return the windows of the padded array, with the offsets within one as the last axis."""
         first = padded.type.rank - len(self.sizes)
         axes = tuple(range(first, padded.type.rank))

@@ -122,10 +122,10 @@ def cummin(x: Var, axis: int = -1) -> tuple[Var, Var]:
     return _extremum(lambda new, old: new <= old, x, axis)
 
 
-def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Var, Var]:
+def _extremum(wins: Callable[[Var, Var], Var], x: Var, axis: int) -> tuple[Var, Var]:
     (place,) = normalised(axis, x.type.rank)
 
-    def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> Any:
+    def step(state: tuple[Var, Var], rows: tuple[Var, Var]) -> tuple[tuple[Var, Var], Var]:
         (best, at), (row, k) = state, rows
         chosen = wins(row, best)
         if x.dtype.is_floating:
@@ -133,7 +133,7 @@ def _extremum(wins: Callable[[Any, Any], Any], x: Var, axis: int) -> tuple[Var, 
         at = select(chosen, broadcast(k, at.shape), at)
         return (select(chosen, row, best), at), at
 
-    def indices(rows: Var, _: Any) -> Any:
+    def indices(rows: Var, _: Var) -> Any:
         first = reshape(_rows(rows, 0, 1), *rows.shape[1:])
         numbers = iota(rows.shape[0])
         begin = (first, Constant(numbers.type.with_shape(first.shape), 0)())

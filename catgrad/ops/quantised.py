@@ -30,7 +30,7 @@ LEAST, MOST = -128, 127
 """The limits of int8."""
 
 
-def quantise(x: Var, scale: Any, zero: Any = 0, axis: int | None = None) -> Var:
+def quantise(x: Var, scale: Var | float, zero: Var | float = 0, axis: int | None = None) -> Var:
     """Quantise to int8: q = clamp(round(x · (1 / s)) + z, -128, 127), rounding ties to even.
 
     Type:     (f32[S], f32[] or f32[n], i32[] or i32[n]) -> i8[S], for n elements along `axis`
@@ -43,7 +43,7 @@ def quantise(x: Var, scale: Any, zero: Any = 0, axis: int | None = None) -> Var:
 
 
 def dequantise(
-    q: Var, scale: Any, zero: Any = 0, axis: int | None = None, dtype: Dtype = Dtype.float32
+    q: Var, scale: Var | float, zero: Var | float = 0, axis: int | None = None, dtype: Dtype = Dtype.float32
 ) -> Var:
     """Return the numbers that integers stand for: x = s · (q - z).
 
@@ -57,7 +57,7 @@ def dequantise(
 
 def requantise(
     total: Var,
-    multiplier: Any,
+    multiplier: Var | float,
     shift: int,
     zero: int = 0,
     low: int = LEAST,
@@ -94,7 +94,7 @@ def narrowed(scaled: Var, shift: int, low: int, high: int, bits: int = 64) -> Va
     return cast(minimum(maximum(shifted, least), most), Dtype.int32)
 
 
-def nearest_levels(x: Var, scale: Any, zero: Any, axis: int | None) -> Var:
+def nearest_levels(x: Var, scale: Any, zero: Var | float, axis: int | None) -> Var:
     """Return the numbers of levels, as floats that are not yet clamped."""
     floating(x.type)
     inverse = 1 / scale if hasattr(scale, "type") else _inverse(scale, x.dtype)

@@ -64,7 +64,7 @@ class Draw(Op, register=False):
         *first, stream = rest if self.stream is None else (*rest, self.stream)
         return (first[0] if first else None), stream
 
-    def rev(self, *keys_and_dy: Var) -> Any:
+    def rev(self, *keys_and_dy: Var) -> tuple[Var, ...]:
         return tuple(map(zeros_like, keys_and_dy[:-1]))
 
 
@@ -196,7 +196,7 @@ class Dropout(Named):
         kept = self._noise(x.type)(*keys) >= self.rate
         return select(kept, x * (1 / (1 - self.rate)), zeros_like(x))
 
-    def rev(self, *keys_and_dy: Var) -> Any:
+    def rev(self, *keys_and_dy: Var) -> tuple[Var, ...]:
         *keys, dy = keys_and_dy
         return self(dy, *keys), *map(zeros_like, keys)
 
@@ -222,7 +222,7 @@ def with_stream(op: Op) -> tuple[Op, int | None]:
     return op, None
 
 
-def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:
+def philox(counter: tuple[Any, ...], key: tuple[Any, Any]) -> Array:
     """Philox 4×32 in 10 rounds: four words for four words of a counter, under a key of two words.
 
     Words are uint64 arrays below 2³²; those of the result go along the last axis.
@@ -236,17 +236,17 @@ def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:
     return np.stack([a, b, c, d], axis=-1)
 
 
-def random_bits(shape: Shape, stream: int, seed: Var, counter: Any) -> Var:
+def random_bits(shape: Shape, stream: int, seed: Var, counter: Var) -> Var:
     """32 random bits for each element, as uint32."""
     return RandomBits(shape, stream)(seed, counter)
 
 
-def random_uniform(shape: Shape, stream: int, seed: Var, counter: Any, dtype: Dtype = Dtype.float32) -> Var:
+def random_uniform(shape: Shape, stream: int, seed: Var, counter: Var, dtype: Dtype = Dtype.float32) -> Var:
     """Uniform random numbers in [0, 1)."""
     return RandomUniform(shape, stream, dtype)(seed, counter)
 
 
-def random_normal(shape: Shape, stream: int, seed: Var, counter: Any, dtype: Dtype = Dtype.float32) -> Var:
+def random_normal(shape: Shape, stream: int, seed: Var, counter: Var, dtype: Dtype = Dtype.float32) -> Var:
     """Normal random numbers of mean 0 and variance 1."""
     return RandomNormal(shape, stream, dtype)(seed, counter)
 

@@ -17,7 +17,7 @@ from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
-Taps = Callable[[Any], Sequence[tuple[int, Any]]]
+Taps = Callable[[Var], Sequence[tuple[int, Var]]]
 """For the fractions of places, the weights of elements by their distance from the place rounded down."""
 
 

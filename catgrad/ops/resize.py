@@ -66,11 +66,11 @@ def _pooled_bins(pool: Callable[..., Var], x: Var, axis: int, count: int) -> Var
     return concat([pool(part, _along(axis, x, part.shape[axis])) for part in parts], axis)
 
 
-def _along(axis: int, x: Var, size: int) -> Axes:
+def _along(axis: int, x: Var, size: Any) -> Axes:
     """Windows of one element along the other spatial axes."""
     return tuple(size if k == axis else 1 for k in range(2, x.type.rank))
 
 
-def _part(x: Var, axis: int, start: int, stop: int) -> Any:
+def _part(x: Var, axis: int, start: int, stop: int) -> Var:
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return slice(x, starts, (*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))

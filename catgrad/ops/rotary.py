@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ class Rotary(Op):
         return reshape(concat([reshape(y, *lead, half, 1) for y in (a, b)], -1), *lead, 2 * half)
 
 
-def rotary(x: Var, base: float = 10000.0, interleaved: bool = False, positions: Any = None) -> Var:
+def rotary(x: Var, base: float = 10000.0, interleaved: bool = False, positions: Var | None = None) -> Var:
     """x : […, t, d] with pairs of features turned by position · base^(-2i / d).
 
     The positions are 0, 1, …, t - 1, or given as integers [t].

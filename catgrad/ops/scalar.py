@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.terms.op import INPUTS, NOTHING, Examples, Op, Types, floating, numeric
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
@@ -24,7 +22,7 @@ class Flat(Op, register=False):
 
     saves = NOTHING
 
-    def rev(self, dz: Var) -> tuple[Any, ...]:
+    def rev(self, dz: Var) -> tuple[Var, ...]:
         return tuple(zeros_like(dz) for _ in range(self.arity()))
 
 

@@ -60,7 +60,7 @@ class Scan(HigherOrder):
             )
         return (*carry, *(self._in_row(y) for y in self.block.outputs[self.carried :]))
 
-    def ref(self, *arrays: Array) -> Any:
+    def ref(self, *arrays: Array) -> tuple[Array, ...]:
         carry, rows, constants = self.parts(arrays)
         (length,) = numbers((self.length,))
         outputs = self.block.outputs[self.carried :]
@@ -115,7 +115,7 @@ class Scan(HigherOrder):
         forward = selected(halves.forward, [*range(count), *(count + i for i in stacked)])
         loop = Scan(Block(forward), self.length, self.carried, self.scanned, self.backwards)
 
-        def run(*arguments: Any) -> Any:
+        def run(*arguments: Var) -> list[Var]:
             values = loop.apply(*arguments)
             saved = {i: values[y] for i, y in results.items()} | {i: arguments[x] for i, x in rows.items()}
             saved |= zip(stacked, values[count:], strict=True)
@@ -135,7 +135,7 @@ class Scan(HigherOrder):
         c, m, h = len(carry), len(residual), len(before)
         stacked = [i for i in range(saved) if i not in before]
 
-        def iteration(*arguments: Any) -> Any:
+        def iteration(*arguments: Var) -> list[Var]:
             handed, arguments = arguments[:h], arguments[h:]
             dc, dk, given = arguments[:c], arguments[c : c + len(constants)], arguments[c + len(constants) :]
             kept = dict(zip([*before, *stacked], [*handed, *given], strict=False))
@@ -146,7 +146,7 @@ class Scan(HigherOrder):
             next = (kept[i] for i in before.values())
             return [*next, *gradients[:c], *new_dk, *gradients[c : c + len(rows)]]
 
-        def run(*arguments: Any) -> Any:
+        def run(*arguments: Var) -> list[Var]:
             kept, k, cotangents = arguments[:saved], arguments[saved:m], arguments[m:]
             zeros = [Constant(type, 0)() for type in constants]
             first, scanned = [kept[i] for i in before], [*(kept[i] for i in stacked), *cotangents[c:]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
 from catgrad.ops.gather import gather, scatter_add
@@ -50,7 +48,7 @@ def put_along_axis(x: Var, index: Var, values: Var, axis: int) -> Var:
     return select(replaced, scatter_add_along_axis(chosen, places, size, axis), x)
 
 
-def _ends_of_runs(places: Any, axis: int) -> Any:
+def _ends_of_runs(places: Var, axis: int) -> Var:
     """Return, for sorted indices, whether the next one is another."""
     count = places.shape[axis]
     if count == 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.errors import ShapeError
@@ -61,10 +59,10 @@ class Unstack(Op):
         require_shape(x, (self.count, *x.shape[1:]))
         return (x.with_shape(x.shape[1:]),) * self.count
 
-    def ref(self, x: Array) -> Any:
+    def ref(self, x: Array) -> tuple[Array, ...]:
         return tuple(x)
 
-    def body(self, x: Var) -> Any:
+    def body(self, x: Var) -> list[Var]:
         rest = x.shape[1:]
         rows = (Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count))
         return [Reshape((1, *rest), rest)(row) for row in rows]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.dims import Size, numbers
@@ -91,7 +89,7 @@ class ScatterAddAlongAxis(Op):
         (size,) = numbers((self.size,))
         require_within(index, size)
         y = np.zeros(_with_size(x, self.axis, size), x.dtype)
-        places: list[Any] = list(np.indices(index.shape, sparse=True))
+        places = list(np.indices(index.shape, sparse=True))
         places[self.axis] = index
         np.add.at(y, tuple(places), x)
         return y
@@ -133,5 +131,5 @@ def take(x: Var, index: Var, axis: int = 0) -> Var:
     return permute(rows, *before, *range(added), *after)
 
 
-def _with_size(x: Any, axis: int, size: Any) -> tuple[Size, ...]:
+def _with_size(x: NdArrayType | Var | Array, axis: int, size: Size) -> tuple[Size, ...]:
     return (*x.shape[:axis], size, *x.shape[axis + 1 :])

@@ -63,7 +63,7 @@ class Window(Sliding):
         spans = [(size - 1) * d + 1 for size, d in zip(self.sizes, self.dilations, strict=True)]
         axes: Any = self.axes  # NumPy's annotations know of one axis only
         every = np.lib.stride_tricks.sliding_window_view(x, spans, axes)
-        index: list[Any] = [np.s_[:]] * every.ndim
+        index = [slice(None)] * every.ndim
         for k, axis in enumerate(self.axes):
             index[axis] = np.s_[:: self.strides[k]]
             index[x.ndim + k] = np.s_[:: self.dilations[k]]
@@ -106,7 +106,7 @@ class Fold(Sliding):
     def ref(self, x: Array) -> Array:
         y = np.zeros(numbers(self.shape), x.dtype)
         for offset in np.ndindex(*self.sizes):
-            index: list[Any] = [np.s_[:]] * y.ndim
+            index = [slice(None)] * y.ndim
             for axis, k, stride, dilation in zip(
                 self.axes, offset, self.strides, self.dilations, strict=True
             ):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.learn.fit.parallel import Parallel
 
 
-def torch(group: Any = None) -> Parallel:
+def torch(group: object = None) -> Parallel:
     """Return the processes of `torch.distributed`, which average gradients weighted by rows.
 
     After each step, all have the same arrays, to the bit. Changes of buffers, such as the running statistics
@@ -21,7 +19,7 @@ def torch(group: Any = None) -> Parallel:
     return processes(group)
 
 
-def jax(mesh: Any) -> Parallel:
+def jax(mesh: object) -> Parallel:
     """Return the devices of a mesh of JAX, for a learner emitted with the option `shard`.
 
     Batches whose rows the devices cannot share evenly are on each of them; the numbers are the same.

@@ -26,7 +26,7 @@ SEED, FIRST_ROW = state.SEED.name, state.FIRST_ROW.name
 """The buffers from which masks of dropout are drawn."""
 
 
-def processes(group: Any = None) -> Parallel:
+def processes(group: object = None) -> Parallel:
     """Return this process among those of a group of torch.distributed, by default all."""
     if not (dist.is_available() and dist.is_initialized()):
         raise ToolError(
@@ -147,5 +147,5 @@ def _reason(error: RuntimeError) -> str:
     return re.sub(r"^\[[^]]*\] ", "", str(error)).split(". ")[0]
 
 
-def _tensor(array: Any, dtype: Any) -> Any:
+def _tensor(array: Any, dtype: object) -> Any:
     return array if isinstance(array, torch.Tensor) else torch.as_tensor(array, dtype=dtype)

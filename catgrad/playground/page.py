@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.errors import OptionError
@@ -83,8 +82,8 @@ def write(
 
 
 def _data(
-    task: Task, samples: Mapping[str, Any] | None, artifacts: Mapping[str, Artifact]
-) -> Mapping[str, Any]:
+    task: Task, samples: Mapping[str, object] | None, artifacts: Mapping[str, Artifact]
+) -> Mapping[str, object]:
     """Collect what the script of the page reads."""
     adjustable = replace(task, runtime_learning_rate=True)
     rates = [
@@ -109,10 +108,10 @@ def _data(
     }
 
 
-def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, Any]]:
+def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, object]]:
     """Describe parameters, with the identifiers that emitted text has for them and their gradients."""
     namer = Namer()
-    described: list[Mapping[str, Any]] = []
+    described: list[Mapping[str, object]] = []
     for slot in slots:
         variants = [prefix + slot.name for prefix in VARIANTS]
         names = dict.fromkeys([*variants, *map(namer.fresh, variants)])

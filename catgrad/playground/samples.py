@@ -6,7 +6,6 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class Samples:
     def _order(self, seed: int = 0) -> Array:
         return np.random.default_rng(seed).permutation(len(self.x))
 
-    def described(self, task: Task) -> Mapping[str, Any]:
+    def described(self, task: Task) -> Mapping[str, object]:
         """Return the samples as JSON for a page of this task.
 
         Raises: OptionError unless the task has one input, one target and one size, of the batch;
@@ -110,7 +109,7 @@ class Samples:
         }
 
 
-def _array(name: str, value: Array, type: NdArrayType) -> Mapping[str, Any]:
+def _array(name: str, value: Array, type: NdArrayType) -> Mapping[str, object]:
     """Encode an array as bytes in base64. Raises: ShapeError, DtypeError if it does not have this type"""
     row = type.shape[1:]
     if value.shape[1:] != row:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from io import BytesIO
 from math import prod
-from typing import Any
 from zipfile import ZipFile
 
 from catgrad.artifact import Artifact
@@ -19,7 +18,7 @@ MAX_ELEMENTS = 20_000
 """The maximum of elements in its tables, which Scratch's editor opens quickly."""
 
 
-def sprite(artifact: Artifact) -> Mapping[str, Any] | None:
+def sprite(artifact: Artifact) -> Mapping[str, object] | None:
     """Describe the sprite of an artifact of the target scratch: its files, and for its lists the arrays.
 
     None if it has too many elements, or if a parameter is stored in another form than a list of its numbers.

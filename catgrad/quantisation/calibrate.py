@@ -65,7 +65,7 @@ class Observer(Protocol):
 def calibrate(
     function: Function,
     arrays: Iterable[Array],
-    batches: Iterable[Any],
+    batches: Iterable[object],
     observer: Callable[[int], Observer],
 ) -> Mapping[int, Any]:
     """Return what observers find of each floating-point value, where `arrays` are the tables of the function.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from catgrad.functors.expand import Expand
 from catgrad.functors.reverse import Reversed, reverse
@@ -19,6 +18,7 @@ from catgrad.terms.dead_code import eliminate_dead_code, selected
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Copy, Discard, Label, is_differentiable
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 
 
 class Code:
@@ -55,7 +55,7 @@ class Code:
     def term(self) -> Term:
         """Return the function as a term, with bounds in place of selections."""
 
-        def run(*arguments: Any) -> Any:
+        def run(*arguments: Var) -> list[Var]:
             values = dict(zip(self.function.arguments, arguments, strict=True))
             for op, inputs, outputs in self.body:
                 made = op.apply(*(values[wire] for wire in inputs))

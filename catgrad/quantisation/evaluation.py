@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
 from catgrad.initialisers import Stored
 from catgrad.quantisation.affine import Affine
@@ -14,6 +13,7 @@ from catgrad.quantisation.values import Eight, Known, Plain, Value
 from catgrad.terms.build import build
 from catgrad.terms.state import Parameter, Slot
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 
@@ -39,7 +39,7 @@ class Evaluation:
         wires = function.arguments[len(self.slots) :]
         given = [q.affine(wire) if _is_narrow(function.types[wire], inputs) else None for wire in wires]
 
-        def evaluated(*x: Any) -> list[Any]:
+        def evaluated(*x: Var) -> list[Var]:
             values = [Plain(v) if a is None else Eight(v, a) for v, a in zip(x, given, strict=True)]
             results = q.run([*map(self._value, self.slots), *values])
             eights = [q.eight(w) if _is_narrow(function.types[w], outputs) else None for w in results]

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from catgrad import ops
-from catgrad.dims import numbers
+from catgrad.dims import Size, numbers
 from catgrad.initialisers import Stored
 from catgrad.ops.quantised import LEAST, MOST, narrowed
 from catgrad.ops.reduce import Broadcast
@@ -46,6 +45,7 @@ from catgrad.quantisation.values import (
 from catgrad.terms.op import Op
 from catgrad.terms.state import Buffer
 from catgrad.terms.structural import Barrier, Constant, Label
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 WEIGHT_GROWTH = 1.5
@@ -69,8 +69,8 @@ class Quantiser:
         self.result = -1  # the first output of the current operation
         self.names = Counter(taken)
         self._weights: dict[tuple[int, tuple[int, ...]], Weights] = {}
-        self._rounded: dict[Any, Eight] = {}
-        self._padded: dict[Any, Any] = {}
+        self._rounded: dict[int | tuple[int, bytes], Eight] = {}
+        self._padded: dict[tuple[int, tuple[int, ...]], Var] = {}
 
     def run(self, arguments: Sequence[Value]) -> list[int]:
         """Compute the image of each operation in turn; return the values of the results."""
@@ -175,7 +175,7 @@ class Quantiser:
         key = wire if divisor is None else (wire, divisor.tobytes())
         return self._once(key, lambda: self.rounded(wire, self.affine(wire, divisor), divisor))
 
-    def padded(self, wire: int, padding: Sequence[int], is_kept: bool = False) -> Any:
+    def padded(self, wire: int, padding: Sequence[int], is_kept: bool = False) -> Var:
         """Return an image with its zero point on both sides of each spatial axis, which is computed once.
 
         If it `is_kept` for the reverse, all later readers read the padded one, so that no other is.
@@ -189,7 +189,7 @@ class Quantiser:
                 self.values[wire] = replace(image, q=inner)
         return self._padded[key]
 
-    def _once(self, key: Any, make: Callable[[], Eight]) -> Eight:
+    def _once(self, key: tuple[int, bytes] | int, make: Callable[[], Eight]) -> Eight:
         if key not in self._rounded:
             made, wire = make(), key if isinstance(key, int) else key[0]
             self._rounded[key] = replace(made, q=Label(self.code.labels.get(wire, ".levels"))(made.q))
@@ -249,7 +249,7 @@ class Quantiser:
             return Eight(self.spread(affine.quantise(value.array), shape, value.name or "constant"), affine)
         return Eight(ops.quantise(self.real(wire), affine.scale, affine.zero), affine)
 
-    def _looked_up(self, value: Map, table: Array) -> Any:
+    def _looked_up(self, value: Map, table: Array) -> Var:
         """Read the results at all levels by the level of each element."""
         return ops.take(self.stored("table", table), ops.cast(value.source.q, Dtype.int32) - LEAST)
 
@@ -288,7 +288,7 @@ class Quantiser:
         summand = Summand(ops.cast(eight.q, Dtype.int32), *numbers_of, np.full(axes, -LEAST))
         return Sums((summand,), np.zeros(axes))
 
-    def real(self, wire: int) -> Any:
+    def real(self, wire: int) -> Var:
         """Return a value as the variable that it was before."""
         value, shape = self.values[wire], self.function.types[wire].shape
         if isinstance(value, Plain):
@@ -302,14 +302,14 @@ class Quantiser:
         eight = self.eight(wire)
         return ops.dequantise(eight.q, *eight.affine)
 
-    def trained(self, value: Trained) -> Any:
+    def trained(self, value: Trained) -> Var:
         """Return the numbers of a parameter that trains, which may be stored as levels."""
         if value.scales is None:
             return value.var
         scales = self.spread(value.scales.astype(np.float32), value.var.shape, f"{value.name}_scale")
         return value.var * scales
 
-    def wide(self, wire: int, name: str) -> Any:
+    def wide(self, wire: int, name: str) -> Var:
         """Return sums in float32 without rounding them to int8."""
         value, shape = self.values.get(wire), self.function.types[wire].shape
         if not isinstance(value, Sums) or value.is_bounded:
@@ -349,12 +349,12 @@ class Quantiser:
                 self._weights[key] = Weights(Label(".levels")(ops.cast(nearest, Dtype.int8)), scales)
         return self._weights[key]
 
-    def nearest(self, x: Any, scales: Array, name: str, most: int) -> Any:
+    def nearest(self, x: Var, scales: Array, name: str, most: int) -> Var:
         """Return the nearest levels of a parameter that trains, between bounds, as numbers of float32."""
         inverse = self.spread((1 / scales).astype(np.float32), x.shape, f"{name}_inverse_scale")
         return ops.clamp(ops.round(x * inverse), -float(most), float(most))
 
-    def spread(self, array: Array, shape: Any, name: str) -> Any:
+    def spread(self, array: Array, shape: tuple[Size, ...], name: str) -> Var:
         """Return numbers as a variable of this shape: a constant, or a buffer of what differs."""
         dtype = Dtype[array.dtype.name]
         if array.size == 1:
@@ -362,7 +362,7 @@ class Quantiser:
         new = new_axes(array.shape, shape)
         return Broadcast(shape, new)(self.stored(name, np.squeeze(array, new)))
 
-    def stored(self, name: str, array: Array) -> Any:
+    def stored(self, name: str, array: Array) -> Var:
         """Return a new buffer with these numbers; one whose name is taken gets a number."""
         count, free = self.names[name], name
         while free in self.names:

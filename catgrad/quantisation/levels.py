@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from catgrad.terms.build import build
 from catgrad.terms.state import STEP, Slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 KEY = 0
@@ -59,17 +59,17 @@ def rounding(optimiser: Optimiser, scales: Mapping[str, Array]) -> Optimiser:
 def _rounding(optimiser: Optimiser, name: str, scales: Array) -> Optimiser:
     """The optimiser of one parameter that is levels."""
 
-    def real(q: Any) -> Any:
+    def real(q: Var) -> Var:
         return Label(name)(q * _along(scales, q, "scale"))
 
-    def in_levels(w: Any) -> Any:
+    def in_levels(w: Var) -> Var:
         return w * _along(1 / scales, w, "inverse_scale")
 
-    def get(*state_q: Any) -> Any:
+    def get(*state_q: Var) -> Var:
         *state, q = state_q
         return ops.round(in_levels(optimiser.get(*state, real(q))))
 
-    def put(run: Run, *state_q_dp: Any) -> Any:
+    def put(run: Run, *state_q_dp: Var) -> tuple[Var, ...]:
         *state, q, dp = state_q_dp
         *state, w = optimiser.put(run, *state, real(q), dp)
         step = run.once("step", STEP)
@@ -80,7 +80,7 @@ def _rounding(optimiser: Optimiser, name: str, scales: Array) -> Optimiser:
     return replace(optimiser, put=put, get=Optimiser.get if optimiser.get is Optimiser.get else get)
 
 
-def _along(scales: Array, q: Any, name: str) -> Any:
+def _along(scales: Array, q: Var, name: str) -> Var:
     """Return a scale for each output in the shape of a parameter."""
     differing = [axis for axis, size in enumerate(scales.shape) if size > 1]
     if not differing:
@@ -95,7 +95,7 @@ def stored(entry: Entry, names: Collection[str]) -> Entry:
     """Return a function whose parameters of these names are int8 at its ports."""
     term, inputs, outputs = entry
 
-    def function(*arguments: Any) -> Any:
+    def function(*arguments: Var) -> list[Var]:
         wide = [
             ops.cast(a, port.type.dtype) if _is_stored(port, names) else a
             for a, port in zip(arguments, inputs, strict=True)

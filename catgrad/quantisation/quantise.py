@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +27,8 @@ from catgrad.types import Array, Dtype, as_numpy, widened
 
 def quantise(
     task: Task,
-    arrays: Any,
-    data: Iterable[Any] = (),
+    arrays: Mapping[str, Array],
+    data: Iterable[object] = (),
     *,
     keep: Sequence[str] = (),
     train: Sequence[str] = (),
@@ -133,7 +132,9 @@ def _quantised(
     )  # fmt: skip
 
 
-def _named(arrays: Any, slots: Sequence[Slot], parameters: Collection[str]) -> Mapping[str, Array]:
+def _named(
+    arrays: Mapping[str, Array], slots: Sequence[Slot], parameters: Collection[str]
+) -> Mapping[str, Array]:
     """Return the arrays of a learner, or of a mapping, that the model reads.
 
     Raises: OptionError if one is missing, has another shape or kind of numbers, or is not finite

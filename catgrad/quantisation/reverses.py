@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catgrad import ops
-from catgrad.dims import product
+from catgrad.dims import Size, product
 from catgrad.ops.compare import Select
 from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
@@ -27,6 +27,7 @@ from catgrad.quantisation.totals import Place, centred, is_within_int32, scaled
 from catgrad.quantisation.values import Eight, Known, Map, Plain, Sums, Trained, Value
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ BIAS_GROWTH = 2
 """The ratio of the greatest bias that is not clamped in training to that before."""
 
 
-def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Any) -> Sums | None:
+def contract_arrays(q: Quantiser, op: Contract, x: int, y: int, count: Size) -> Sums | None:
     """Sum products of two int8 arrays, as the gradient of a weight does, with both zero points subtracted."""
     dtype, bound = _accumulator(count)
     if dtype is Dtype.int64 and q.backward.wires.isdisjoint((x, y)):
@@ -147,7 +148,7 @@ def biased(q: Quantiser, x: int, bias: int) -> Sums | None:
     return replace(sums, summands=(replace(summand, total=total, bound=summand.bound + bound),))
 
 
-def sum_cotangents(op: Sum, image: Eight, count: Any) -> Sums:
+def sum_cotangents(op: Sum, image: Eight, count: Size) -> Sums:
     """Sum levels, as the gradient of a bias does."""
     dtype, _ = _accumulator(count)
     total = op(ops.cast(image.q, dtype))
@@ -176,7 +177,7 @@ def _results(op: Op, array: Array) -> tuple[Array, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
-def _accumulator(count: Any) -> tuple[Dtype, float]:
+def _accumulator(count: Size) -> tuple[Dtype, float]:
     """Return the dtype in which as many products are summed, and a bound: int64 for any number."""
     if is_within_int32(count):
         return Dtype.int32, count * LEVELS**2
@@ -196,7 +197,7 @@ def _is_zero(value: Value) -> bool:
     return isinstance(value, Known) and value.is_uniform and not np.any(value.array)
 
 
-def _condition(q: Quantiser, wire: int, negated: bool) -> Any:
+def _condition(q: Quantiser, wire: int, negated: bool) -> Var | None:
     """Return a condition as a variable; one on levels that holds in an interval compares with its ends."""
     value = q.values[wire]
     if isinstance(value, Plain):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from catgrad.terms.dead_code import eliminate_dead_code, selected
 from catgrad.terms.state import Buffer, Parameter, Slot
 from catgrad.terms.structural import Constant, is_differentiable
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy
 
 
@@ -73,7 +73,7 @@ class Training:
         named_wires = {wire: name for name, result in pairs for wire in self.code.added_to(result)}
         self.backward = Backward(wires, {}, named_wires, self.code.mask_by_outputs())
 
-    def calibrated(self, data: Iterable[Any], observer: Extrema) -> Mapping[int, tuple[float, float]]:
+    def calibrated(self, data: Iterable[object], observer: Extrema) -> Mapping[int, tuple[float, float]]:
         """Return the extrema of values over batches of inputs and targets; keep magnitudes of cotangents."""
         magnitudes, wires = Magnitudes(), self.backward.wires
         tables = [self.named[slot.name] for slot in self.slots]
@@ -90,7 +90,7 @@ class Training:
         )
         return {wire: pair for wire, pair in found.items() if self.code.root(wire) not in wires}
 
-    def _with_cotangents(self, tables: Sequence[Array], data: Iterable[Any]) -> Iterator[list[Array]]:
+    def _with_cotangents(self, tables: Sequence[Array], data: Iterable[object]) -> Iterator[list[Array]]:
         """Return inputs with the derivative of the loss, divided by its greatest magnitude."""
         criterion = self.task.criterion_term
         derivative, given = reverse(criterion), len(self.task.inputs)
@@ -121,7 +121,7 @@ class Training:
             for w in self.inputs
         ]
 
-        def run(*arguments: Any) -> list[Any]:
+        def run(*arguments: Var) -> list[Var]:
             x, dy = arguments[: len(first)], arguments[len(first) :]
             quantiser = Quantiser(self.code, extrema, sorted(self.trained), self.backward)
             greatest, levels = _normalised(dy)
@@ -149,7 +149,7 @@ class Training:
         return Trained(parameter(), array, slot.name, scales)
 
 
-def _normalised(cotangents: Sequence[Any]) -> tuple[Any, list[Value]]:
+def _normalised(cotangents: Sequence[Var]) -> tuple[Var, list[Value]]:
     """Return the greatest magnitude of cotangents, and these divided by it, in int8."""
     each = (ops.max(ops.absolute(ops.reshape(dy, dy.type.size))) for dy in cotangents)
     greatest = reduce(ops.maximum, each)
@@ -166,11 +166,11 @@ def _declared(opened: Opened, inputs: Sequence[NdArrayType]) -> Term:
     first, count = len(opened.buffers), len(opened.inputs) - len(inputs)
     joint = selected(opened.term, slice(first, None))
 
-    def forward(*arguments: Any) -> Any:
+    def forward(*arguments: Var) -> tuple[Var, ...]:
         zeros = [Constant(type, 0)() for type in opened.inputs[len(inputs) :]]
         return joint.apply(*arguments, *zeros)[:count]
 
-    def backward(*arguments: Any) -> Any:
+    def backward(*arguments: Var) -> list[Var]:
         gradients = joint.apply(*arguments)[count:]
         named = dict(zip((p.name for p in opened.parameters), gradients, strict=True))
         zeros = [Constant(type, 0)() if is_differentiable(type) else None for type in types]
@@ -182,7 +182,7 @@ def _declared(opened: Opened, inputs: Sequence[NdArrayType]) -> Term:
         Block(eliminate_dead_code(build(backward, [*types, *opened.inputs[len(inputs) :]]))),
     )
 
-    def model(*x: Any) -> Any:
+    def model(*x: Var) -> list[Var]:
         buffers = (Buffer(s.name, s.type, s.initial)() for s in opened.buffers)
         parameters = (Parameter(s.name, s.type, s.initial, s.outputs_first)() for s in opened.parameters)
         return list(DeclaredReverse(*blocks).apply(*buffers, *parameters, *x))

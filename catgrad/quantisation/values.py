@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.ops.quantised import LEAST, MOST
 from catgrad.quantisation.affine import Affine
+from catgrad.terms.var import Var
 from catgrad.types import Array
 
 
@@ -37,7 +38,7 @@ class Trained:
     If it has scales, of the same shape, the variable has levels.
     """
 
-    var: Any
+    var: Var
     array: Array
     name: str
     scales: Array | None = None
@@ -47,7 +48,7 @@ class Trained:
 class Eight:
     """An int8 array that stands for s · (q - z), or for s · q / d where there is a divisor d."""
 
-    q: Any
+    q: Var
     affine: Affine
     divisor: Array | None = None
 
@@ -72,7 +73,7 @@ class Summand:
     All but the total broadcast to its shape.
     """
 
-    total: Any
+    total: Var
     factor: Array
     centre: Array
     bound: Array
@@ -92,7 +93,7 @@ class Sums:
     low: float = -inf
     high: float = inf
     layer: str = ""
-    mask: Any = None
+    mask: Var | None = None
 
     @property
     def is_finite(self) -> bool:
@@ -128,7 +129,7 @@ class Sums:
 class Weights:
     """Weights of -127 … 127, or on a learned grid of -128 … 127, with their scales, and levels if known."""
 
-    q: Any
+    q: Var
     scales: Array
     levels: Array | None = None
 
@@ -137,7 +138,7 @@ class Weights:
 class Plain:
     """An array that is no int8; `trains` if it depends on a parameter that is trained."""
 
-    var: Any
+    var: Var
     trains: bool = False
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from catgrad.errors import OptionError, translated
 from catgrad.paths import readable, require_file
@@ -18,7 +17,7 @@ MAX_FILE_BYTES = 2**28
 """The maximum size of a tokenizer.json: ten times that of the largest vocabularies."""
 
 
-def from_hugging_face(source: Any) -> Tokenizer:
+def from_hugging_face(source: object) -> Tokenizer:
     """Convert a tokenizer to data; it encodes as the library does with `encode_special_tokens`.
 
     `source` is a `tokenizers.Tokenizer`, a fast tokenizer of `transformers`, or the path of a tokenizer.json.
@@ -62,7 +61,7 @@ def _read(description: Json) -> Tokenizer:
             raise refused("a BPE or Unigram model", f"it has {other}", MODELS)
 
 
-def _description(source: Any) -> Json:
+def _description(source: object) -> Json:
     backend = getattr(source, "backend_tokenizer", source)
     if hasattr(backend, "to_str"):
         text = backend.to_str()

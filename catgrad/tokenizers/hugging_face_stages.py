@@ -67,14 +67,14 @@ def _scheme(metaspace: Json) -> str:
     return str(scheme)
 
 
-def _character(entry: str, value: Any) -> str:
+def _character(entry: str, value: object) -> str:
     """Return the value of an entry that is one character."""
     if not isinstance(value, str) or len(value) != 1:
         raise malformed(entry, "one character", value)
     return value
 
 
-def malformed(entry: str, must: str, found: Any) -> OptionError:
+def malformed(entry: str, must: str, found: object) -> OptionError:
     """Return the error for an entry that the library does not write."""
     shown = repr(found)[:100]
     return OptionError(f"{entry} of a tokenizer.json must be {must}", f"it is {shown}", "save it again")

@@ -14,6 +14,7 @@ import numpy as np
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
 from catgrad.artifact import Artifact
+from catgrad.dims import Size
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adamw, clipped, rmsprop, sgd
 from examples.char_gpt import gpt
@@ -25,11 +26,11 @@ SEED = 3
 Batch = tuple[np.ndarray, np.ndarray]
 
 
-def floats(*shape: Any) -> NdArrayType:
+def floats(*shape: Size) -> NdArrayType:
     return NdArrayType(shape)
 
 
-def classes(*shape: Any) -> tuple[NdArrayType, ...]:
+def classes(*shape: Size) -> tuple[NdArrayType, ...]:
     return (NdArrayType(shape, Dtype.int64),)
 
 

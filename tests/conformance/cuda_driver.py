@@ -70,7 +70,7 @@ class Driver:
         every = [self.struct(name) for name in self.tables]
         self(f"{self.prefix}_init", c_int64(SEED), *every, workspace.address, self.stream)
 
-    def __call__(self, name: str, *arguments: Any) -> None:
+    def __call__(self, name: str, *arguments: object) -> None:
         """Call a function of the library. Raises: AssertionError if it returns an error code."""
         code = self.library[name](*arguments)
         if code:

@@ -18,6 +18,7 @@ from catgrad.functors import reverse
 from catgrad.ops.cast import Cast
 from catgrad.programs.program import evaluate
 from catgrad.terms.term import singleton
+from catgrad.terms.var import Var
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import Array, widened
 from tests.conformance import c_calls
@@ -52,7 +53,7 @@ def operations() -> list[Example]:
 def sums(dtype: Dtype) -> Example:
     """Build sums and products of integers that overflow, along each axis."""
 
-    def function(x: Any) -> Any:
+    def function(x: Var) -> tuple[Var, ...]:
         rows = x @ ops.transpose(x)
         return ops.sum(x), ops.sum(x, 0), ops.sum(x, 1), ops.cumsum(x, 1), rows, -x * 3 + x - 7 * x
 
@@ -101,15 +102,15 @@ SCALAR, ONE, EMPTY, COLUMN = (NdArrayType(shape) for shape in ((), (1,), (0,), (
 NO_COLUMNS = NdArrayType((3, 0))
 
 
-def places_in_a_branch(condition: Any, x: Any) -> Any:
+def places_in_a_branch(condition: Var, x: Var) -> Any:
     return ops.cond(ops.sum(condition) > 0, lambda x: ops.argsort(x, 1), lambda x: ops.argsort(-x, 1), x)
 
 
-def of_an_empty_array(x: Any, y: Any) -> Any:
+def of_an_empty_array(x: Var, y: Var) -> Any:
     return ops.cond(ops.sum(x) > 0, lambda y: ops.tanh(y), lambda y: y * 2, y)
 
 
-def carried_over_rows(x: Any, rows: Any) -> Any:
+def carried_over_rows(x: Var, rows: Var) -> Any:
     return ops.scan(lambda carry, row: (carry * row, carry + row), x, rows)
 
 

@@ -22,8 +22,10 @@ from catgrad.initialisers import Uniform
 from catgrad.learn import optimisers
 from catgrad.learn.fit import checkpoint
 from catgrad.learn.layers.parts import parameter
+from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import adamw, clipped, grouped, sgd
 from catgrad.ops.random import KEY
+from catgrad.terms.var import Var
 from tests.conformance.c_models import DRAWING, MODELS, Batch, N, classes, floats, pictures
 from tests.targets import cannot, emit
 
@@ -86,7 +88,7 @@ class Case:
 
 
 def by(
-    name: str, program: str, optimiser: Any, parts: int = 1, target: str = "torch", by_row: bool = False
+    name: str, program: str, optimiser: Optimiser, parts: int = 1, target: str = "torch", by_row: bool = False
 ) -> Case:
     """Return the case of one of the models, with another optimiser."""
     model = (MODELS | DRAWING)[name]
@@ -101,7 +103,7 @@ def trained_by(names: Sequence[str]) -> Task:
     """Add up linear layers, each trained by another optimiser."""
     weight, bias = floats(8, 12), floats(12)
 
-    def forward(x: Any) -> Any:
+    def forward(x: Var) -> Var:
         shifts = [ops.broadcast(parameter(f"{name}.bias", bias), (N, 12)) for name in names]
         terms = [x @ parameter(f"{name}.weight", weight, Uniform(-0.1, 0.1)) for name in names]
         return sum([*shifts[1:], *terms], shifts[0])

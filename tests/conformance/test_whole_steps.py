@@ -14,6 +14,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, ops
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adam, adamw, rmsprop, sgd
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from tests.targets import emit, on_all_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
@@ -26,8 +27,8 @@ class Twins:
     """A model and its twin in PyTorch; `names` maps prefixes of names, `rows` are embeddings."""
 
     model: Term
-    module: Any
-    loss: tuple[Callable[..., Any], Callable[..., Any]]
+    module: torch.nn.Module
+    loss: tuple[Callable[..., Var], Callable[..., torch.Tensor]]
     batch: Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
     labels: tuple[NdArrayType, ...] | None = None
     names: Mapping[str, str] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -18,11 +18,11 @@ SIZES = (6, 4)
 class Record(NamedTuple):
     """A constructor, draws of inputs and of targets, a loss (outputs…, targets…), and an optimiser."""
 
-    make: Callable[[], Any]
-    inputs: tuple[Any, ...]
-    targets: tuple[Any, ...]
-    loss: Callable[..., Any]
-    optimiser: Callable[..., Any]
+    make: Callable[[], torch.nn.Module]
+    inputs: tuple[torch.Tensor, ...]
+    targets: tuple[torch.Tensor, ...]
+    loss: Callable[..., torch.Tensor]
+    optimiser: Callable[..., torch.optim.Optimizer]
 
     def batch(self, size, seed):
         """Draw the inputs, and the targets."""

@@ -9,6 +9,7 @@ import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, mse, ops, sgd
 from catgrad.artifact import Artifact
+from catgrad.dims import Size
 from catgrad.initialisers import Uniform
 from catgrad.learn.layers.parts import buffer, parameter, update
 from catgrad.learn.schedules import Rate
@@ -22,7 +23,7 @@ X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astyp
 P = [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]
 
 
-def line(batch: Any = Dim("batch"), name: str = "line", rate: Rate = 0.1) -> Task:
+def line(batch: Size = Dim("batch"), name: str = "line", rate: Rate = 0.1) -> Task:
     def forward(x):
         weight, shift = parameter("weight", W, Uniform(-0.5, 0.5)), parameter("bias", B)
         update("seen", buffer("seen", COUNT) + 1)

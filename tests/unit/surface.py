@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -53,6 +52,7 @@ from catgrad import (
     trace,
     verify,
 )
+from catgrad.learn.optimiser import Run
 
 A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((8,))
 X, Y = A + B, A + C
@@ -107,7 +107,7 @@ SEQUENTIAL: Sequence[Term] = (
 )
 
 
-def put(run: Any, p: Var, dp: Var) -> list[Var]:
+def put(run: Run, p: Var, dp: Var) -> list[Var]:
     """Return the parameter, moved against its gradient."""
     return [p - 0.1 * dp]
 
@@ -130,7 +130,7 @@ SCHEDULES: Sequence[schedules.Schedule] = (
     schedules.Schedule("half", lambda step: 0.5 / (1.0 + step)),
 )  # fmt: skip
 
-LOSSES: Sequence[Callable[[Any, Any], Any]] = (
+LOSSES: Sequence[Callable[[Var, Var], Var]] = (
     mse, layers.mse, losses.mse, losses.l1, losses.huber, losses.bce_with_logits, losses.kl_div, losses.nll,
     losses.cross_entropy,
 )  # fmt: skip

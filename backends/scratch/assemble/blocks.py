@@ -6,8 +6,6 @@ first of its script.
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.errors import TextError, nearest
 
 from ..language.palette import PaletteBlock, Slot, palette, reporters, stack_blocks
@@ -19,7 +17,7 @@ from .mutations import call, prototype, stop
 from .scope import Scope
 from .slots import constant, empty
 
-Json = dict[str, Any]
+Json = dict[str, object]
 
 _OF_SPRITES = ("motion_", "looks_", "pen_pen", "pen_set", "event_whenthissprite")
 _FIELDS = frozenset({"variable", "list", "received", "key"})
@@ -127,7 +125,7 @@ class Blocks:
         self.messages[id] = name
         return [name, id]
 
-    def _input(self, kind: str, operand: Operand, parent: str) -> list[Any]:
+    def _input(self, kind: str, operand: Operand, parent: str) -> list[object]:
         """Return the content of a slot: a constant, or a block over an empty shadow; conditions have none."""
         if isinstance(operand, tuple):
             first = self._stack(operand, parent)

@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 from catgrad.errors import TextError, nearest
 
@@ -33,7 +32,7 @@ def file_name(name: str) -> str:
     return f"{_hash(name)}.svg"
 
 
-def costume_entries(names: Sequence[str], shown: str) -> list[dict[str, Any]]:
+def costume_entries(names: Sequence[str], shown: str) -> list[dict[str, object]]:
     """Return the first costume, and those of these names, with one picture, in the form of a file.
 
     Raises: TextError if two have one name, or there is no such picture
@@ -54,7 +53,7 @@ def costume_entries(names: Sequence[str], shown: str) -> list[dict[str, Any]]:
     return [_entry(name, shown) for name in costumes]
 
 
-def _entry(name: str, shown: str) -> dict[str, Any]:
+def _entry(name: str, shown: str) -> dict[str, object]:
     width, height = SIZES[shown]
     return {
         "name": name,

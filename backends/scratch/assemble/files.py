@@ -6,7 +6,6 @@ import io
 import json
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from catgrad.errors import ArtifactError, TextError
 
@@ -21,7 +20,7 @@ from .targets import Target, target
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
-def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
+def sprite3(text: str, given: Mapping[str, Sequence[object]], sig_figs: int | None = None) -> bytes:
     """Assemble a sprite file. Shared names are not declared in it, so that they are those of the project.
 
     Raises: TextError unless the text is one sprite; ArtifactError if that is too large for Scratch
@@ -31,7 +30,7 @@ def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None 
     return _zipped("sprite.json", made.json, {section.picture.name})
 
 
-def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
+def sb3(texts: Sequence[str], given: Mapping[str, Sequence[object]], sig_figs: int | None = None) -> bytes:
     """Assemble a project file from all sections of these texts; shared names belong to the stage.
 
     Raises: TextError if they do not fit together; ArtifactError if they are too large for Scratch
@@ -78,7 +77,7 @@ def _targets(sections: Sequence[Section], lists: SeparateLists) -> list[Target]:
     return made
 
 
-def _dumped(content: Any) -> bytes:
+def _dumped(content: object) -> bytes:
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as error:
@@ -91,7 +90,7 @@ def _dumped(content: Any) -> bytes:
     return text
 
 
-def _zipped(name: str, content: Any, pictures: Collection[str]) -> bytes:
+def _zipped(name: str, content: object, pictures: Collection[str]) -> bytes:
     """Zip the JSON and the pictures reproducibly, without time and system."""
     buffer = io.BytesIO()
     files = [(name, _dumped(content)), *((file_name(each), picture(each)) for each in sorted(pictures))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 from warnings import warn
 
 from catgrad.errors import ArtifactError, CatgradWarning
@@ -63,7 +62,7 @@ def check_size(count: int) -> None:
         )
 
 
-def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
+def check_saved(lists: Mapping[str, Sequence[object]]) -> None:
     """Warn if packed lists are too large for Scratch's site when they are unpacked."""
     count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
     if count > MAX_BYTES:

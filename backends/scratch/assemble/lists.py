@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from catgrad.errors import OptionError
 
@@ -16,7 +15,7 @@ from .numbers import items, written
 class SeparateLists:
     """Lists passed separately: by name, or as `sprite/name` if several sprites have a list of that name."""
 
-    def __init__(self, lists: Mapping[str, Sequence[Any]], sig_figs: int | None) -> None:
+    def __init__(self, lists: Mapping[str, Sequence[object]], sig_figs: int | None) -> None:
         if sig_figs is not None and not (isinstance(sig_figs, int) and sig_figs > 0):
             raise OptionError(
                 "sig_figs must be an integer above 0", f"it is {sig_figs!r}", "write for example 6"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..formats import names as paper
 from ..language.refused import refused
@@ -11,7 +10,7 @@ from ..language.tree import Monitor
 from .values import Value
 
 
-def monitor(sprite: str, shown: Monitor, values: Sequence[Value]) -> dict[str, Any]:
+def monitor(sprite: str, shown: Monitor, values: Sequence[Value]) -> dict[str, object]:
     """Return the JSON of a monitor. Raises: TextError if the sprite has no such variable or list."""
     value = _shown(shown, values)
     x, y = shown.place

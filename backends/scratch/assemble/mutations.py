@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
 
 from ..formats.names import shown_block
 from .scope import Custom
@@ -11,7 +11,7 @@ from .scope import Custom
 _DEFAULTS = {False: "", True: "false"}
 
 
-def prototype(custom: Custom) -> dict[str, Any]:
+def prototype(custom: Custom) -> dict[str, object]:
     """Return the mutation of the prototype of a custom block."""
     return _mutation(
         **_call(custom),
@@ -20,12 +20,12 @@ def prototype(custom: Custom) -> dict[str, Any]:
     )
 
 
-def call(custom: Custom) -> dict[str, Any]:
+def call(custom: Custom) -> dict[str, object]:
     """Return the mutation of a call of a custom block."""
     return _mutation(**_call(custom))
 
 
-def stop(ends: bool) -> dict[str, Any]:
+def stop(ends: bool) -> dict[str, object]:
     """Return the mutation of a stop block, which has a successor unless it ends its own script."""
     return _mutation(hasnext=_truth(not ends))
 
@@ -35,11 +35,11 @@ def _call(custom: Custom) -> dict[str, str]:
     return {"proccode": shown_block(custom.name), "argumentids": ids, "warp": _truth(not custom.slow)}
 
 
-def _mutation(**attributes: str) -> dict[str, Any]:
+def _mutation(**attributes: str) -> dict[str, object]:
     return {"tagName": "mutation", "children": [], **attributes}
 
 
-def _array(texts: Any) -> str:
+def _array(texts: Iterable[str]) -> str:
     return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def written(value: Literal) -> Literal:
     return value
 
 
-def items(name: str, values: Sequence[Any] | Array, sig_figs: int | None) -> list[Literal]:
+def items(name: str, values: Sequence[object] | Array, sig_figs: int | None) -> list[Literal]:
     """Return the items of a list, arrays in row-major order, by the shortest digits of their dtype.
 
     Raises: ArtifactError if an item is neither a text nor a finite number.
@@ -33,14 +32,14 @@ def items(name: str, values: Sequence[Any] | Array, sig_figs: int | None) -> lis
     return [_item(name, place, value, sig_figs) for place, value in enumerate(taken, start=1)]
 
 
-def _digits(array: Any) -> Iterable[Any]:
+def _digits(array: Array) -> Iterable[object]:
     """Convert the elements of an array to Python numbers, by the shortest digits of narrow dtypes."""
     if array.dtype.kind in _NARROW and array.dtype != np.float64:
         return [float(str(element)) for element in array]
     return array.tolist()  # type: ignore[no-any-return]
 
 
-def _item(name: str, place: int, value: Any, sig_figs: int | None) -> Literal:
+def _item(name: str, place: int, value: object, sig_figs: int | None) -> Literal:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
         return value

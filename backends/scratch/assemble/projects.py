@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..language.refused import refused
 from ..language.tree import Section
@@ -14,7 +13,7 @@ from .values import Value, by_id
 _PEN = "pen"
 
 
-def project(targets: Sequence[Target]) -> dict[str, Any]:
+def project(targets: Sequence[Target]) -> dict[str, object]:
     """Return the JSON of a project. Raises: TextError if two targets have the same name."""
     if all(not made.json["isStage"] for made in targets):
         targets = [target(Section(None), SeparateLists({}, None)), *targets]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from catgrad.errors import TextError
 
@@ -19,12 +18,12 @@ _LOOKS = {
 _NUMBER = ("a number", re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"))
 
 
-def empty(kind: str) -> list[Any]:
+def empty(kind: str) -> list[object]:
     """Return the shadow block of a slot."""
     return [_SHADOWS[kind], _EMPTY.get(kind, "")]
 
 
-def constant(kind: str, value: Constant) -> list[Any]:
+def constant(kind: str, value: Constant) -> list[object]:
     """Return a constant in a slot. Raises: TextError if the slot does not accept it."""
     looks, pattern = _LOOKS.get(kind, _NUMBER)
     if not pattern.fullmatch(str(value.value)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from ..formats.names import shown
 from ..language.tree import List, Literal, Name, Section, Variable
@@ -30,7 +29,7 @@ class Value:
     shared: bool
 
 
-def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
+def by_id(values: Iterable[Value], kind: str) -> dict[str, object]:
     """Return the JSON of variables or lists."""
     return {value.id: [shown(value.name.name), value.value] for value in values if value.kind == kind}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.manifest import terms_sha256
@@ -33,7 +32,7 @@ def manifest(
     return json.dumps(content, indent=2)
 
 
-def _entry(entry: Routine, interface: Interface | None) -> dict[str, Any]:
+def _entry(entry: Routine, interface: Interface | None) -> dict[str, object]:
     shared = dict[str, str]()
     block = "~read token" if entry.function.kind is Kind.TRAINED else entry.function.name
     if interface is not None:
@@ -48,7 +47,7 @@ def _entry(entry: Routine, interface: Interface | None) -> dict[str, Any]:
     }
 
 
-def _value(value: Value, shared: Mapping[str, str]) -> dict[str, Any]:
+def _value(value: Value, shared: Mapping[str, str]) -> dict[str, object]:
     place = shared.get(value.name, value.place)
     is_variable = value.is_number and (value.name not in shared or value.role is Role.LOSS)
     return {

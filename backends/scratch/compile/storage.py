@@ -100,7 +100,7 @@ def _decoding_lists(texts: Sequence[Text]) -> dict[str, Any]:
     return found
 
 
-def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
+def _with_texts(numbers: Sequence[object], array: Array) -> list[Any]:
     """Return the items of a mask, with infinities as texts, because Scratch saves such numbers as 0."""
     texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
     return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]

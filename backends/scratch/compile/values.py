@@ -38,7 +38,7 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     return initial
 
 
-def _checked(slot: Slot, weights: Mapping[str, Any], option: object) -> Array:
+def _checked(slot: Slot, weights: Mapping[str, Array], option: object) -> Array:
     where = option if isinstance(option, str) else "weights"
     array = weights.get(slot.name)
     if array is None or np.shape(array) != slot.type.shape:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -95,7 +94,7 @@ def examples(backend: Backend, interface: Interface | None) -> Examples | None:
     return found
 
 
-def _fitting(name: str, values: Any, type: NdArrayType, batch: int) -> Array:
+def _fitting(name: str, values: object, type: NdArrayType, batch: int) -> Array:
     """Convert rows to the dtype of a type."""
     array, dtype = np.asarray(values), type.dtype.numpy
     row = type.shape[1:] if type.shape[:1] == (batch,) else type.shape if batch == 1 else None

@@ -54,7 +54,7 @@ def read_arrays(file: str | Path | bytes, slots: Iterable[Slot]) -> dict[str, Ar
     return {slot.name: _array(slot, lists) for slot in slots}
 
 
-def _array(slot: Slot, lists: dict[str, list[Any]]) -> Array:
+def _array(slot: Slot, lists: dict[str, list[object]]) -> Array:
     if slot.name not in lists:
         several = [name for name in lists if name.endswith(f"/{slot.name}")]
         raise ArtifactError(
@@ -110,7 +110,7 @@ def _targets(file: str | Path | bytes) -> list[tuple[str, list[tuple[str, list[A
     return [_target(name, target) for target in targets]
 
 
-def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, list[Any]]]]:
+def _target(file: str, target: dict[str, object]) -> tuple[str, list[tuple[str, list[Any]]]]:
     name, lists = target.get("name"), target.get("lists", {})
     if not isinstance(name, str) or not isinstance(lists, dict):
         raise _malformed(file, "a target has no name or no lists")
@@ -126,7 +126,7 @@ def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, lis
     return name, list(_unpacked(file, {written(entry[0]): entry[1] for entry in lists.values()}).items())
 
 
-def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def _unpacked(file: str, lists: dict[str, list[object]]) -> dict[str, list[Any]]:
     """Unpack lists that are stored as texts, if the sprite has not run yet."""
     texts = lists.pop(packed.NAME, [])
     with translated(lambda error: _malformed(file, str(error))):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_UP, Context, Decimal
-from typing import Any
 
 import numpy as np
 
@@ -151,7 +150,7 @@ def _best_scales(groups: Array, bits: int) -> Array:
     return best
 
 
-def _rounded(numbers: Array, scale: Any, bits: int) -> Array:
+def _rounded(numbers: Array, scale: Array, bits: int) -> Array:
     limit = 2 ** (bits - 1)
     rounded: Array = np.clip(np.rint(numbers / scale), -limit, limit - 1)
     return rounded
@@ -183,7 +182,7 @@ FORMS: dict[str, type[Text]] = {form.form: form for form in (Packed, Halves, Ste
 """The forms of texts."""
 
 
-def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
+def unpacked(items: Sequence[object]) -> dict[str, list[float]]:
     """Parse the list of texts to lists by name. Raises: ValueError if an item is invalid."""
     found, start = {}, 0
     while start < len(items):

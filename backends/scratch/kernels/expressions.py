@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, is_zero
 from catgrad.printing.dialect import ATOM, Dialect, Literal
+from catgrad.terms.op import Op
 from catgrad.types import Dtype, NdArrayType
 
 from .inductions import Inductions
@@ -96,7 +96,7 @@ class Expressions:
         text = self._call("within", index, c.size, c.below, c.above)
         return Expression(text, sides * (1 + reporters(index)) + sides - 1)
 
-    def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
+    def _macro(self, op: Op, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
         texts = [self._operand(operand, op.macro, position) for position, operand in enumerate(operands)]
         strength = self.dialect.strength(op)
         if op.macro in CHOICES and any(map(_is_number_0, operands[-2:])):
@@ -119,7 +119,7 @@ class Expressions:
         """Call a macro that prints one reporter."""
         return Expression(self._call(macro, *arguments), 1 + sum(map(reporters, arguments)))
 
-    def _call(self, macro: str, *arguments: Any) -> str:
+    def _call(self, macro: str, *arguments: object) -> str:
         return self.dialect.macros[macro](*arguments)
 
 

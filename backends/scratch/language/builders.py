@@ -117,22 +117,22 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
     def point(self, x: Constant, y: Constant) -> _Point:
         return x.value, y.value
 
-    def definition(self, *parts: Any) -> Definition:
+    def definition(self, *parts: object) -> Definition:
         slow = isinstance(parts[0], Token)
         names = _only(Name, parts)
         return Definition(names[0], names[1:], _only(Statement, parts), _comment(parts), slow)
 
-    def script(self, hat: Statement, *parts: Any) -> Script:
+    def script(self, hat: Statement, *parts: Comment | Statement) -> Script:
         return Script(hat, _only(Statement, parts), _comment(parts))
 
     def comment(self, written: Token) -> Comment:
         return Comment(cleandoc(_unescaped(written[3:-3])))
 
-    def statement(self, *parts: Any) -> Statement:
+    def statement(self, *parts: Statement) -> Statement:
         [statement] = _only(Statement, parts)
         return replace(statement, comment=_comment(parts)) if len(parts) > 1 else statement
 
-    def block(self, *parts: Any) -> tuple[Statement, ...]:
+    def block(self, *parts: Statement) -> tuple[Statement, ...]:
         return _only(Statement, parts)
 
     def binary(self, left: Expression, operator: Token, right: Expression) -> Call:
@@ -163,11 +163,11 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
         return Name(_name(token), token.line or 0)
 
 
-def _only(kind: type[_Kind], parts: tuple[Any, ...]) -> tuple[_Kind, ...]:
+def _only(kind: type[_Kind], parts: tuple[object, ...]) -> tuple[_Kind, ...]:
     return tuple(part for part in parts if type(part) is kind)
 
 
-def _comment(parts: tuple[Any, ...]) -> str:
+def _comment(parts: tuple[object, ...]) -> str:
     return "".join(str(text) for text in _only(Comment, parts))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.artifact import Artifact
 from catgrad.errors import DivergenceError, ShapeError
@@ -37,7 +38,7 @@ class Block:
         self.expected = Expected(function.name, names, function.argument_types)
         self.tables = tables
 
-    def __call__(self, *values: Any) -> list[Array]:
+    def __call__(self, *values: ArrayLike) -> list[Array]:
         """Call the function; returns the results in its order."""
         inputs = self.expected.checked(values)
         places = [*self.slots, *self.how["takes"]]

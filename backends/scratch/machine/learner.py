@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import UnsupportedOp, not_emitted
 from catgrad.files import write_atomically
@@ -43,7 +44,7 @@ class BoundFunction:
         self.block, count = block, len(block.slots)
         self.expected = Expected(block.__name__, block.expected.names[count:], block.expected.types[count:])
 
-    def __call__(self, *values: Any) -> list[Array]:
+    def __call__(self, *values: ArrayLike) -> list[Array]:
         """Run the block; returns its own results."""
         for place, value in zip(self.block.how["takes"], self.expected.checked(values), strict=True):
             self.block.put(place, value)
@@ -92,7 +93,7 @@ class Learner(Owner):
         """The functions that the sprite does not have."""
         return frozenset(map(str, LEARNER)) - frozenset(self._functions)
 
-    def predict(self, *inputs: Any) -> Any:
+    def predict(self, *inputs: ArrayLike) -> Any:
         """Compute the model's output, of any number of examples; a list if there are several outputs."""
         if Kind.PREDICT not in self._functions:
             raise not_emitted(Kind.PREDICT, self._functions)
@@ -102,12 +103,12 @@ class Learner(Owner):
         outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def step(self, *inputs_and_targets: Any) -> Any:
+    def step(self, *inputs_and_targets: ArrayLike) -> Any:
         """Train on one batch; returns the loss before the step."""
         with self.lock:
             return self._functions[Kind.STEP](*inputs_and_targets)[0][()]
 
-    def loss(self, *inputs_and_targets: Any) -> Any:
+    def loss(self, *inputs_and_targets: ArrayLike) -> Any:
         """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""
         raise UnsupportedOp(
             "a model in Scratch must be evaluated by its predictions",

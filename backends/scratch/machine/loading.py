@@ -21,7 +21,7 @@ def load(artifact: Artifact) -> Any:
     program = artifact.program
     blocks, project = opened(artifact, "sprite3"), partial(opened, artifact, "sb3")
     initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
-    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
+    attributes: dict[str, object] = {"program": program, **initial, **blocks}
     attributes |= {"machine": next(iter(blocks.values())).machine}
     if Kind.STEP in program.kinds:
         attributes["learner"] = lambda self, seed=None: Learner(project, initial, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from catgrad.files import write_atomically
 from catgrad.naming import require_dotted
@@ -18,7 +17,7 @@ __all__ = ["Tables", "tables", "transpile_tokenizer"]
 
 
 def transpile_tokenizer(
-    tokenizer: Any, name: str = "tokenizer", folder: str | Path | None = None
+    tokenizer: object, name: str = "tokenizer", folder: str | Path | None = None
 ) -> dict[str, str | bytes]:
     """Build a sprite with the blocks `encode`, text to tokens, and `decode`: its text and its file.
 

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax import nn
+from jax import Array, nn
 
-from benchmarks.peers.jax_nets.dense import Arrays, affine, perceptron
+from benchmarks.peers.jax_nets.dense import Arrays, Output, affine, perceptron
 
 LAYOUTS = {3: ("NWC", "WIO", "NWC"), 4: ("NHWC", "HWIO", "NHWC")}
 
 
-def convolved(x: Any, filters: Any, stride: int, padding: int, dilation: int = 1, groups: int = 1) -> Any:
+def convolved(
+    x: Array, filters: Array, stride: int, padding: int, dilation: int = 1, groups: int = 1
+) -> Array:
     """Return a convolution without a shift."""
     strides, margins, dilations = ([each] * (x.ndim - 2) for each in (stride, (padding, padding), dilation))
     return jax.lax.conv_general_dilated(
@@ -21,7 +23,7 @@ def convolved(x: Any, filters: Any, stride: int, padding: int, dilation: int = 1
     )
 
 
-def lenet(p: Arrays, m: Arrays, x: Any) -> Any:
+def lenet(p: Arrays, m: Arrays, x: Array) -> Output:
     """LeNet-5."""
     for k, padding in enumerate((2, 0)):
         z = convolved(x, p[f"conv_{k}.weight"], 1, padding) + p[f"conv_{k}.bias"]
@@ -31,7 +33,7 @@ def lenet(p: Arrays, m: Arrays, x: Any) -> Any:
     return perceptron(p, m, flat, (400, 120, 84, 10), "relu", "identity")
 
 
-def batch_norm(p: Arrays, m: Arrays, new: Arrays, name: str, z: Any, training: bool) -> Any:
+def batch_norm(p: Arrays, m: Arrays, new: Arrays, name: str, z: Array, training: bool) -> Array:
     """Return the norm of a batch, or that by the running statistics."""
     mean, variance = m[f"{name}.mean"], m[f"{name}.variance"]
     if training:
@@ -44,17 +46,17 @@ def batch_norm(p: Arrays, m: Arrays, new: Arrays, name: str, z: Any, training: b
     return (z - mean) * scale + p[f"{name}.norm.bias"]
 
 
-def normed(p: Arrays, m: Arrays, new: Arrays, name: str, x: Any, stride: int, training: bool) -> Any:
+def normed(p: Arrays, m: Arrays, new: Arrays, name: str, x: Array, stride: int, training: bool) -> Array:
     """Return a convolution and its norm."""
     filters = p[f"{name}.conv.weight"]
     return batch_norm(p, m, new, name, convolved(x, filters, stride, filters.shape[0] // 2), training)
 
 
-def resnet(p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
+def resnet(p: Arrays, m: Arrays, x: Array, training: bool) -> Output:
     """ResNet-8."""
     new = dict(m)
 
-    def layer(name: str, x: Any, stride: int) -> Any:
+    def layer(name: str, x: Array, stride: int) -> Array:
         return normed(p, m, new, name, x, stride, training)
 
     x = nn.relu(layer("stem", x, 1))
@@ -66,8 +68,14 @@ def resnet(p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
 
 
 def convolutional(
-    p: Arrays, m: Arrays, x: Any, stages: Sequence[dict[str, int]], normed: bool, training: bool, **sizes: Any
-) -> Any:
+    p: Arrays,
+    m: Arrays,
+    x: Array,
+    stages: Sequence[dict[str, int]],
+    normed: bool,
+    training: bool,
+    **sizes: Any,
+) -> Output:
     """Chain of convolutions with ReLU, whose means over space a linear map takes."""
     new = dict(m)
     for k, stage in enumerate(stages):

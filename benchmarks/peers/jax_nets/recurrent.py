@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jax import nn
+from jax import Array, nn
 
-from benchmarks.peers.jax_nets.dense import Arrays, affine, product
+from benchmarks.peers.jax_nets.dense import Arrays, Output, affine, product
+
+State = tuple[Array, ...]
 
 
-def lstm(x: Any, h: Any, state: Any) -> Any:
+def lstm(x: Array, h: Array, state: State) -> State:
     """Return the new state, h and c, from the parts of x and of h."""
     i, f, g, o = jnp.split(x + h, 4, -1)
     c = nn.sigmoid(f) * state[1] + nn.sigmoid(i) * jnp.tanh(g)
     return nn.sigmoid(o) * jnp.tanh(c), c
 
 
-def gru(x: Any, h: Any, state: Any) -> Any:
+def gru(x: Array, h: Array, state: State) -> State:
     """Return the new state from the parts of x and of h."""
     (x_r, x_z, x_n), (h_r, h_z, h_n) = jnp.split(x, 3, -1), jnp.split(h, 3, -1)
     z = nn.sigmoid(x_z + h_z)
@@ -29,7 +29,7 @@ CELLS = {"lstm": (lstm, 2), "gru": (gru, 1)}
 """The cell of each kind, and the number of arrays in its state."""
 
 
-def recurrent(p: Arrays, m: Arrays, x: Any, kind: str, depth: int, width: int, **sizes: int) -> Any:
+def recurrent(p: Arrays, m: Arrays, x: Array, kind: str, depth: int, width: int, **sizes: int) -> Output:
     """Layers of one kind and a linear map of their states; products with x are made for all times at once."""
     cell, count = CELLS[kind]
     for k in range(depth):
@@ -37,7 +37,7 @@ def recurrent(p: Arrays, m: Arrays, x: Any, kind: str, depth: int, width: int, *
         u, shift = p[f"{name}.weight_hh_l0"], p[f"{name}.bias_hh_l0"]
         rows = product(x, p[f"{name}.weight_ih_l0"]) + p[f"{name}.bias_ih_l0"]
 
-        def turn(state: Any, row: Any, u: Any = u, shift: Any = shift) -> Any:
+        def turn(state: State, row: Array, u: Array = u, shift: Array = shift) -> tuple[State, Array]:
             state = cell(row, state[0] @ u + shift, state)
             return state, state[0]
 

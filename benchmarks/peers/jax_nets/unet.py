@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import nn
+from jax import Array, nn
 
-from benchmarks.peers.jax_nets.dense import Arrays
+from benchmarks.peers.jax_nets.dense import Arrays, Output
 from benchmarks.peers.jax_nets.images import LAYOUTS, convolved
 
 
-def unet(p: Arrays, m: Arrays, x: Any, widths: Sequence[int], side: int) -> Any:
+def unet(p: Arrays, m: Arrays, x: Array, widths: Sequence[int], side: int) -> Output:
     """U-Net for images of one channel, with one scale for each width."""
 
-    def shifted(name: str, x: Any, padding: int = 1) -> Any:
+    def shifted(name: str, x: Array, padding: int = 1) -> Array:
         return convolved(x, p[f"{name}.weight"], 1, padding) + p[f"{name}.bias"]
 
-    def twice(name: str, x: Any) -> Any:
+    def twice(name: str, x: Array) -> Array:
         return nn.relu(shifted(f"{name}.second", nn.relu(shifted(f"{name}.first", x))))
 
-    def doubled(name: str, x: Any) -> Any:
+    def doubled(name: str, x: Array) -> Array:
         filters = p[f"{name}.weight"]
         y = jax.lax.conv_transpose(
             x, filters, (2, 2), "VALID", dimension_numbers=LAYOUTS[4], transpose_kernel=True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -123,7 +122,9 @@ class Mixer(nn.Module):
         return self.scores(self.norm(z).mean(1))
 
 
-def stepper(net: Gpt, rate: float, decay: float, norm: float) -> Callable[[Any, Any], torch.Tensor]:
+def stepper(
+    net: Gpt, rate: float, decay: float, norm: float
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """One step of AdamW with clipped gradients and no decay on vectors."""
     groups = [
         {"params": [p for p in net.parameters() if p.ndim > 1], "weight_decay": decay},
@@ -131,7 +132,7 @@ def stepper(net: Gpt, rate: float, decay: float, norm: float) -> Callable[[Any, 
     ]
     optimiser = torch.optim.AdamW(groups, rate)
 
-    def step(x: Any, y: Any) -> torch.Tensor:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         optimiser.zero_grad()
         loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
         loss.backward()

@@ -61,7 +61,7 @@ def examples_in(batch: Batch) -> int:
     return int(shape[0]) if shape else 1
 
 
-def _stream(data: Any) -> Source:
+def _stream(data: object) -> Source:
     if not callable(data) and not isinstance(data, Iterable):
         raise OptionError(
             "data must be a tuple of arrays, or batches, or a function from the epoch to batches",

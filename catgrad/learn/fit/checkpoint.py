@@ -14,7 +14,7 @@ from catgrad.formats import weights
 from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
 from catgrad.terms.state import is_learning_rate
-from catgrad.types import as_numpy, widened
+from catgrad.types import Array, as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
 
@@ -102,7 +102,9 @@ def _require_names(aliases: Mapping[str, str], known: Iterable[str]) -> None:
             raise unknown("weight", name, known, "learner.parameters")
 
 
-def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: str | Path) -> dict[str, Any]:
+def _without_aliases(
+    found: dict[str, Array], aliases: Mapping[str, str], path: str | Path
+) -> dict[str, Array]:
     """Rename the arrays to the names of the model."""
     for alias, name in aliases.items():
         if alias in found:

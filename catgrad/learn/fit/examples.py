@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
+from catgrad.types import Array
 
 Rows = tuple[Any, ...]
 """Arrays with the same first axis, inputs before labels."""
@@ -125,14 +126,14 @@ class Batches:
             yield first, max(first, min(last, end)), stop
 
 
-def _taken(arrays: Rows, order: Any, first: int, last: int) -> Rows:
+def _taken(arrays: Rows, order: Array | None, first: int, last: int) -> Rows:
     if order is not None:
         chosen = order[first:last]
         return tuple([array[chosen] for array in arrays])
     return tuple([_writable(array[first:last]) for array in arrays])
 
 
-def _writable(rows: Any) -> Any:
+def _writable(rows: object) -> Any:
     """Copy the rows of a mapped file, as some libraries warn of arrays that they must not write to."""
     return rows.copy() if isinstance(rows, np.ndarray) and not rows.flags.writeable else rows
 

@@ -90,7 +90,7 @@ class History:
         return history
 
 
-def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
+def _epoch(entry: Mapping[str, Any], before: Sequence[Epoch]) -> Epoch:
     """Check an epoch against its predecessors. Raises: ValueError or TypeError if fit writes no such one."""
     epoch = Epoch(**entry)
     steps, is_whole = (before[-1].steps, before[-1].whole) if before else (0, True)
@@ -109,7 +109,7 @@ def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
     return epoch
 
 
-def _finite(numbers: Any) -> list[float]:
+def _finite(numbers: object) -> list[float]:
     """Check a list of finite numbers, and return it. Raises: ValueError or OverflowError."""
     if type(numbers) is not list or not all(type(n) in (int, float) and isfinite(n) for n in numbers):
         raise ValueError

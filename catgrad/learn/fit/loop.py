@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import weights
@@ -205,7 +204,7 @@ def _best(path: Path) -> Path:
     return path.with_name(f"{path.stem}.best{path.suffix}")
 
 
-def _check_learner(learner: Any) -> None:
+def _check_learner(learner: object) -> None:
     if isinstance(learner, type) or not all(
         hasattr(learner, name) for name in ("parameters", "state", "step")
     ):
@@ -244,7 +243,7 @@ def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
         )
 
 
-def _check_plateau(plateau: Any, learner: Learner) -> None:
+def _check_plateau(plateau: object, learner: Learner) -> None:
     if plateau is None:
         return
     if not isinstance(plateau, Plateau):
@@ -252,7 +251,7 @@ def _check_plateau(plateau: Any, learner: Learner) -> None:
     plateau.check(learner)
 
 
-def _check_parallel(parallel: Any) -> None:
+def _check_parallel(parallel: object) -> None:
     if isinstance(parallel, type) or not hasattr(parallel, "gather"):
         raise OptionError(
             "parallel must be an engine of catgrad.parallel",

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import DivergenceError, OptionError, ShapeError
-from catgrad.learn.fit.batches import Data, Source, batches, examples_in
+from catgrad.learn.fit.batches import Batch, Data, Source, batches, examples_in
 from catgrad.learn.fit.parallel import ALONE, Parallel, summed
 from catgrad.learn.learner import Learner, require_functions
 from catgrad.programs.ports import Kind
 from catgrad.types import as_numpy
 
-Metric = Callable[..., Any]
+Metric = Callable[..., SupportsFloat]
 """A function (ŷ, y) -> number on NumPy arrays; with several, all outputs, then all labels."""
 
 Metrics = Metric | Mapping[str, Metric] | None
 """One metric, named after its function, or several by name."""
 
 
-def accuracy(y_hat: Any, y: Any) -> float:
+def accuracy(y_hat: ArrayLike, y: ArrayLike) -> float:
     """Accuracy: the proportion of labels with the greatest score, mean of [argmax ŷ = y].
 
     Labels are indices of classes, or one-hot.
@@ -58,7 +59,7 @@ def evaluate(
     return evaluate_batches(learner, batches(data, batch_size, None), metrics, inputs)
 
 
-def check_evaluates(learner: Any, metrics: Mapping[str, Metric]) -> None:
+def check_evaluates(learner: object, metrics: Mapping[str, Metric]) -> None:
     """Raise NotEmitted if evaluation needs a function that was not emitted."""
     require_functions(learner, Kind.LOSS, *([Kind.PREDICT] if metrics else []))
 
@@ -80,7 +81,7 @@ def evaluate_batches(
     return {name: total / max(count, 1) for name, total in zip(names, sums, strict=True)}
 
 
-def _values(learner: Learner, batch: Any, metrics: Mapping[str, Metric], inputs: int) -> list[float]:
+def _values(learner: Learner, batch: Batch, metrics: Mapping[str, Metric], inputs: int) -> list[float]:
     """Compute the loss and the metrics of one batch."""
     values = [float(learner.loss(*batch))]
     if metrics:
@@ -91,7 +92,7 @@ def _values(learner: Learner, batch: Any, metrics: Mapping[str, Metric], inputs:
     return values
 
 
-def finite(loss: Any, where: str) -> float:
+def finite(loss: SupportsFloat, where: str) -> float:
     """Return the loss as a number. Raises: DivergenceError if it is NaN or infinite."""
     value = float(loss)
     if not math.isfinite(value):

@@ -120,7 +120,7 @@ def _ends(arrays: Sequence[Any]) -> list[Any]:
     return [array[row] for array in arrays for row in (0, len(array) - 1)]
 
 
-def _digest(arrays: Sequence[Any]) -> int:
+def _digest(arrays: Sequence[object]) -> int:
     """Compute a checksum (CRC-32) of arrays, their shapes and dtypes."""
     found = 0
     for array in map(as_numpy, arrays):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catgrad.errors import ArtifactError, ToolError
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
 
 
-def figure(width: float, height: float) -> Any:
+def figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size, in inches. Raises: ToolError without matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -24,7 +28,7 @@ def figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Any, path: str | Path) -> None:
+def save(figure: Figure, path: str | Path) -> None:
     """Write a figure, and make its folder. Raises: ArtifactError if that fails, or for other formats."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +41,7 @@ def save(figure: Any, path: str | Path) -> None:
         ) from None
 
 
-def draw_losses(axes: Any, losses: Sequence[float], title: str) -> None:
+def draw_losses(axes: Axes, losses: Sequence[float], title: str) -> None:
     """Plot the loss of each step, pale, and its moving average over a fiftieth of all steps."""
     steps = np.arange(1, len(losses) + 1)
     window = max(len(losses) // 50, 1)

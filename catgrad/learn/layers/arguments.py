@@ -47,8 +47,8 @@ def _bound(
     call: Signature,
     bind: Callable[..., BoundArguments],
     layer: str,
-    arguments: tuple[Any, ...],
-    named: dict[str, Any],
+    arguments: tuple[object, ...],
+    named: dict[str, object],
 ) -> dict[str, Any]:
     """Return arguments by name. Raises: OptionError unless the layer takes them"""
     try:

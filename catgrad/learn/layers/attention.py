@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError
@@ -78,7 +77,7 @@ def attention(
         into = affine(A, B, B.with_shape((sum(sizes),)), "in_proj", bias, initial, bias_initial)
         out = affine(A, B.with_shape(sizes[:1]), B, "out_proj", bias, out_initial, bias_initial)
 
-        def forward(x: Var, *ends: Any) -> Var:
+        def forward(x: Var, *ends: Var) -> Var:
             parts = zip("qkv", ops.split(into(x), sizes, -1), strict=True)
             q, k, v = (label(f"{name}_heads", _by_head(label(name, x), width)) for name, x in parts)
             if rotary is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Filled, Initial, chosen
 from catgrad.learn.layers.arguments import checked
@@ -80,7 +78,7 @@ def group_norm(
     channels = x.with_shape(x.shape[1:2])
     others = (0, *range(2, x.rank))
 
-    def forward(image: Any) -> Var:
+    def forward(image: Var) -> Var:
         y = ops.group_norm(image, groups, epsilon)
         weight = parameter("weight", channels, chosen(initial, channels.size, channels.size))
         shift = parameter("bias", channels, chosen(bias_initial, channels.size, channels.size))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initialiser
@@ -40,7 +39,7 @@ def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Var:
     return Buffer(qualified(name), type, initial)()
 
 
-def update(name: str, value: Any) -> None:
+def update(name: str, value: Var) -> None:
     """Set the value of a buffer of the current scope after the step."""
     Update(qualified(name), value.type).apply(value)
 
@@ -55,7 +54,7 @@ def types_of_lengths(A: NdArrayType, wanted: bool) -> list[NdArrayType]:
     return [NdArrayType(A.shape[:-1], Dtype.int64)] * wanted
 
 
-def until_lengths(x: Var, lengths: Any = None) -> Var:
+def until_lengths(x: Var, lengths: Var | None = None) -> Var:
     """Set to 0 what is beyond the lengths of sequences, along the axis after those of lengths."""
     if lengths is None:
         return x
@@ -64,7 +63,7 @@ def until_lengths(x: Var, lengths: Any = None) -> Var:
     return ops.select(ops.broadcast(mask, x.shape, range(time + 1, x.type.rank)), x, ops.zeros_like(x))
 
 
-def pointwise(function: Callable[[Any], Any]) -> Pointwise:
+def pointwise(function: Callable[[Var], Var]) -> Pointwise:
     """Return a function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
 
     def layer(types: NdArrayType | Iterable[NdArrayType]) -> Term:

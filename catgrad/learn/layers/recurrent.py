@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from catgrad import ops
 from catgrad.errors import ShapeError
@@ -17,9 +17,9 @@ from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
-Recurrent = Callable[[Any], Any]
-State = tuple[Any, ...]
-Cell = Callable[[Any, Recurrent, State], tuple[State, Any]]
+Recurrent = Callable[[Var], Var]
+State = tuple[Var, ...]
+Cell = Callable[[Var, Recurrent, State], tuple[State, Var]]
 """A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
 
 
@@ -31,17 +31,17 @@ class Kind(NamedTuple):
     carried: int
 
 
-def rnn_cell(activation: Callable[[Any], Any]) -> Cell:
+def rnn_cell(activation: Callable[[Var], Var]) -> Cell:
     """Elman cell: h ← σ(x W + b + h U + a)."""
 
-    def cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+    def cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Var]:
         h = label("new_h", activation(gates + recurrent(label("h", state[0]))))
         return (h,), h
 
     return cell
 
 
-def lstm_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+def lstm_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Var]:
     """LSTM cell: c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h)."""
     h, c = label("h", state[0]), label("c", state[1])
     parts = _parts(gates + recurrent(h), 4)
@@ -52,7 +52,7 @@ def lstm_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, An
     return (h, c), h
 
 
-def gru_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any]:
+def gru_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Var]:
     """GRU cell: h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h)."""
     h = label("h", state[0])
     (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
@@ -62,7 +62,7 @@ def gru_cell(gates: Var, recurrent: Recurrent, state: State) -> tuple[State, Any
     return (h,), h
 
 
-def until_end(after: tuple[State, Any], before: State, exists: Any = None) -> tuple[State, Any]:
+def until_end(after: tuple[State, Var], before: State, exists: Var | None = None) -> tuple[State, Var]:
     """Keep the state before an iteration, and give 0 in place of its row, where a sequence has ended."""
     if exists is None:
         return after
@@ -153,7 +153,7 @@ def gru(
     return _recurrent(A, B, C, Kind(gru_cell, 3, 1), name, initial, lengths)
 
 
-def _parts(x: Var, count: int) -> tuple[Any, ...]:
+def _parts(x: Var, count: int) -> tuple[Var, ...]:
     """Split the last axis into `count` equal parts."""
     return ops.split(x, (x.shape[-1] // count,) * count, -1)
 
@@ -181,7 +181,7 @@ def _recurrent(
         first = uniform if initial is None else chosen(initial, source.size, wide.size)
         return parameter(f"weight_{part}_l0", source + wide, first)
 
-    def forward(x: Var, *ends: Any) -> Var:
+    def forward(x: Var, *ends: Var) -> Var:
         w, u = weight("ih", B), weight("hh", C)
         b, a = (parameter(f"bias_{part}_l0", wide, uniform) for part in ("ih", "hh"))
         rows = ops.permute(x @ w + copies(b, A + wide), 1, 0, 2)
@@ -190,7 +190,7 @@ def _recurrent(
         def recurrent(h: Var) -> Var:
             return h @ u + copies(a, batch + wide)
 
-        def iteration(state: State, row: Any) -> tuple[State, Any]:
+        def iteration(state: State, row: Sequence[Var]) -> tuple[State, Var]:
             gates, *exists = row
             return until_end(kind.cell(label("gates", gates), recurrent, state), state, *exists)
 

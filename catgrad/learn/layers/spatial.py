@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.dims import exact_quotient, product
-from catgrad.initialisers import Initial, chosen, fan_in_uniform
+from catgrad.initialisers import Initial, Initialiser, chosen, fan_in_uniform
 from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import label, parameter
 from catgrad.ops.convolution import for_each_axis
@@ -43,7 +41,7 @@ def conv(
     sizes = for_each_axis(size, x.rank - 2)
     kernel = x.with_shape((channels, exact_quotient(x.shape[1], groups), *sizes))
 
-    def forward(image: Any) -> Any:
+    def forward(image: Var) -> Var:
         weight = parameter("weight", kernel, _chosen(initial, kernel))
         y = ops.conv(image, weight, stride, padding, dilation, groups)
         return label("out", _shifted(y, kernel, bias_initial) if bias else y)
@@ -77,7 +75,7 @@ def conv_transpose(
     sizes = for_each_axis(size, x.rank - 2)
     kernel = x.with_shape((x.shape[1], exact_quotient(channels, groups), *sizes))
 
-    def forward(image: Any) -> Any:
+    def forward(image: Var) -> Var:
         weight = parameter("weight", kernel, _chosen(initial, kernel))
         y = ops.conv_transpose(image, weight, stride, padding, output_padding, groups, dilation)
         return label("out", _shifted(y, kernel, bias_initial) if bias else y)
@@ -136,12 +134,12 @@ def flatten(x: NdArrayType) -> Term:
     return build(lambda image: ops.reshape(image, x.shape[0], -1), [x])
 
 
-def _chosen(initial: Initial, kernel: NdArrayType) -> Any:
+def _chosen(initial: Initial, kernel: NdArrayType) -> Initialiser:
     """Return fan-in and fan-out as in torch.nn.init: the second and the first axis, times a window."""
     window = product(kernel.shape[2:])
     return chosen(initial, kernel.shape[1] * window, kernel.shape[0] * window)
 
 
-def _shifted(y: Var, kernel: NdArrayType, initial: Initial) -> Any:
+def _shifted(y: Var, kernel: NdArrayType, initial: Initial) -> Var:
     shift = parameter("bias", y.type.with_shape(y.shape[1:2]), _chosen(initial, kernel))
     return y + ops.broadcast(shift, y.shape, (0, *range(2, y.type.rank)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.initialisers import Filled
 from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import buffer, label, parameter, update
@@ -45,7 +43,7 @@ def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, nam
     """
     channels = x.with_shape(x.shape[1:2])
 
-    def forward(image: Any) -> Var:
+    def forward(image: Var) -> Var:
         weight, shift = parameter("weight", channels, Filled(1.0)), parameter("bias", channels)
         mean, variance = buffer("running_mean", channels), buffer("running_var", channels, Filled(1.0))
         y = BatchNorm(epsilon)(image, mean, variance)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.errors import ShapeError
@@ -35,7 +34,7 @@ def named(name: str, layer: Term) -> Term:
 
 
 @checked
-def shared(layer: Term) -> Callable[..., Any]:
+def shared(layer: Term) -> Callable[..., Var]:
     """Read the parameters of a layer once, and return a function that may be applied many times.
 
     A layer that is applied twice has parameters for each: shared(layer) has one set, in every application
@@ -74,7 +73,7 @@ def residual(layer: Term) -> Term:
             "add a projection",
         )
 
-    def forward(*xs: Var) -> Any:
+    def forward(*xs: Var) -> list[Var]:
         return [ops.add(x, y) for x, y in zip(xs, layer.apply(*xs), strict=False)]
 
     return build(forward, source)

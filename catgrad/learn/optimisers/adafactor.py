@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, prod
-from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -47,7 +46,7 @@ def adafactor(
     if not (isinstance(beta2_decay, (int, float)) and -inf < beta2_decay <= 0):
         raise OptionError("beta2_decay must be a number of at most 0", f"it is {beta2_decay!r}", "try -0.8")
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         least = float(p.dtype.limits.eps) if epsilon1 is None else float(epsilon1)
         weight = run.number("weight", beta2_decay, p.dtype, lambda: run.count() ** beta2_decay)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.learn.optimiser import Optimiser, Run, scaled
 from catgrad.learn.optimisers.updates import (
@@ -42,7 +40,7 @@ def adam(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         *state, change = _adam(run, state, decayed(p, dp, weight_decay), learning_rate, beta1, beta2, epsilon)
         return *state, p - change
@@ -71,7 +69,7 @@ def adamw(
     """
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         *state, change = _adam(run, state, dp, learning_rate, beta1, beta2, epsilon)
         return *state, shrunk(run, p, learning_rate, weight_decay) - change
@@ -84,8 +82,8 @@ def _moments(amsgrad: bool) -> tuple[str, ...]:
 
 
 def _adam(
-    run: Run, state: list[Any], dp: Var, rate: Rate, beta1: Momentum, beta2: float, epsilon: float
-) -> tuple[Any, ...]:
+    run: Run, state: list[Var], dp: Var, rate: Rate, beta1: Momentum, beta2: float, epsilon: float
+) -> tuple[Var, ...]:
     """Return the new moments and Adam's update of the parameter."""
     m, v, *greatest = state
     dtype = dp.dtype
@@ -97,16 +95,16 @@ def _adam(
     return m, v, *greatest, scaled(step_size(run, rate, beta1, dtype), m / above_zero(spread, epsilon))
 
 
-def step_size(run: Run, rate: Rate, beta1: Momentum, dtype: Dtype) -> Any:
+def step_size(run: Run, rate: Rate, beta1: Momentum, dtype: Dtype) -> Var:
     """Compute η / (1−β₁ᵗ)."""
 
-    def corrected() -> Any:  # in float32, 1 - 0.999 would lose three digits
+    def corrected() -> Var:  # in float32, 1 - 0.999 would lose three digits
         beta = run.setting("beta1", beta1, Dtype.float64)
         return run.rate(rate, Dtype.float64) / (1 - beta ** run.count())
 
     return run.number("step_size", ("adam", rate, beta1), dtype, corrected)
 
 
-def correction(run: Run, beta2: float, dtype: Dtype) -> Any:
+def correction(run: Run, beta2: float, dtype: Dtype) -> Var:
     """Compute √(1−β₂ᵗ)."""
     return run.number("correction", beta2, dtype, lambda: ops.sqrt(1 - beta2 ** run.count()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import Filled
@@ -82,8 +81,8 @@ def nadam(
     check_ranges(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
     psi = number("momentum_decay", momentum_decay)
 
-    def momentum(run: Run, ahead: int) -> Any:
-        def mu() -> Any:
+    def momentum(run: Run, ahead: int) -> Var:
+        def mu() -> Var:
             beta = run.setting("beta1", beta1, Dtype.float64)
             return beta * (1 - 0.5 * MOMENTUM_BASE ** (psi * (run.count() + ahead)))
 
@@ -146,7 +145,7 @@ def _rectified(run: Run, v: Var, beta2: float, epsilon: float) -> Var:
     if longest <= MIN_RECTIFIED_LENGTH:
         return Constant(v.type, 1)()
 
-    def length() -> Any:
+    def length() -> Var:
         t = run.count()
         return longest - 2 * t * beta2**t / (1 - beta2**t)
 

@@ -6,7 +6,6 @@ Source: Polyak and Juditsky 1992, Acceleration of stochastic approximation by av
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from catgrad import ops
 from catgrad.learn.optimiser import Optimiser, Run, require_optimiser, scaled
@@ -36,11 +35,11 @@ def ema(optimiser: Optimiser, decay: Momentum = 0.999, begin: int = 0) -> Optimi
         return optimiser
     beta = decay if isinstance(decay, Schedule) else fraction("decay", decay)
 
-    def get(lead: Var, *state_p: Var) -> Any:
+    def get(lead: Var, *state_p: Var) -> Var:
         *state, p = state_p
         return optimiser.get(*state, Label("trained")(p + lead))
 
-    def put(run: Run, lead: Var, *state_p_dp: Var) -> Any:
+    def put(run: Run, lead: Var, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         *state, w = optimiser.put(run, *state, Label("trained")(p + lead), dp)
         new = p + scaled(_share(run, beta, begin, p.dtype), w - p)
@@ -58,7 +57,7 @@ def ema(optimiser: Optimiser, decay: Momentum = 0.999, begin: int = 0) -> Optimi
     )
 
 
-def _share(run: Run, beta: Momentum, begin: int, dtype: Dtype) -> Any:
+def _share(run: Run, beta: Momentum, begin: int, dtype: Dtype) -> Var:
     """Compute 1 − β, or 1 up to step `begin`."""
 
     def share() -> Var:

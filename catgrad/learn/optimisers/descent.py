@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, scaled
@@ -89,10 +87,10 @@ def asgd(
         number(f"{name} of asgd", value)
     meaning = ("asgd", learning_rate, lambd, alpha)
 
-    def put(run: Run, average: Var, p: Var, dp: Var) -> Any:
+    def put(run: Run, average: Var, p: Var, dp: Var) -> tuple[Var, Var]:
         before = run.count() - 1
 
-        def step_size() -> Any:
+        def step_size() -> Var:
             rate = run.rate(learning_rate, Dtype.float64)
             return rate / (1 + (before * lambd) * rate) ** alpha
 

@@ -58,7 +58,7 @@ def muon(
     rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else require_optimiser(others)
 
     def matrices(outputs_first: bool) -> Optimiser:
-        def put(run: Run, v: Any, p: Any, dp: Any) -> tuple[Var, Var]:
+        def put(run: Run, v: Var, p: Any, dp: Var) -> tuple[Var, Var]:
             v = averaged(run, momentum, v, dp, "momentum")
             direction = averaged(run, momentum, v, dp, "momentum") if nesterov else v
             orthogonal = _orthogonal(direction, iterations, ns_coefficients, epsilon)

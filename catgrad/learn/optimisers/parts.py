@@ -76,7 +76,7 @@ class _Part:
         """Return the slice of x."""
         return self._between(x, self.start, self.stop)
 
-    def written(self, x: Any, part: Any) -> Any:
+    def written(self, x: Any, part: Var) -> Var:
         """Return x with another slice."""
         size = x.shape[self.axis]
         before = [self._between(x, 0, self.start)] if self.start else []
@@ -91,7 +91,7 @@ class _Part:
 def _on(part: _Part, inner: Optimiser) -> Optimiser:
     """Return the optimiser that applies another to a slice."""
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *state, p, dp = state_p_dp
         *state, new = inner.put(run, *state, part.read(p), part.read(dp))
         return *state, part.written(p, new)

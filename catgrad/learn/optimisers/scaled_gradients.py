@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
@@ -37,7 +35,7 @@ def rmsprop(
     check_ranges(learning_rate, weight_decay, epsilon, alpha=alpha, momentum=momentum)
     names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
-    def put(run: Run, *state_p_dp: Var) -> Any:
+    def put(run: Run, *state_p_dp: Var) -> tuple[Var, ...]:
         *arrays, p, dp = state_p_dp
         state, gradient = dict(zip(names, arrays, strict=True)), decayed(p, dp, weight_decay)
         state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * ops.square(gradient)
@@ -108,8 +106,8 @@ def adagrad(
         number("initial_accumulator_value", initial_accumulator_value),
     )
 
-    def step_size(run: Run, dtype: Dtype) -> Any:
-        def slowed() -> Any:
+    def step_size(run: Run, dtype: Dtype) -> Var | float:
+        def slowed() -> Var:
             return run.rate(learning_rate, Dtype.float64) / (1 + (run.count() - 1) * decay)
 
         if not decay:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -35,11 +35,11 @@ def with_settings(make: Callable[P, Optimiser]) -> Callable[P, Optimiser]:
 
 
 def optimiser(
-    name: str, put: Callable[..., Any], state: tuple[str | StateArray, ...], maximize: bool
+    name: str, put: Callable[..., Sequence[Var]], state: tuple[str | StateArray, ...], maximize: bool
 ) -> Optimiser:
     """Return the optimiser that updates by `put`, of −dp to `maximize`."""
 
-    def ascend(run: Run, *state_p_dp: Var) -> Any:
+    def ascend(run: Run, *state_p_dp: Var) -> Sequence[Var]:
         *state_p, dp = state_p_dp
         return put(run, *state_p, -dp)
 

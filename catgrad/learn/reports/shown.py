@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from catgrad.errors import OptionError
 from catgrad.learn.fit.history import History
@@ -39,7 +38,7 @@ class Shown(Tabular):
         self.history.plot(path)
 
 
-def _counts(table: Mapping[str, Any]) -> tuple[int, int, int]:
+def _counts(table: Mapping[str, object]) -> tuple[int, int, int]:
     """Count arrays, elements and bytes; tables that know their types do not read the arrays for it."""
     arrays = [*getattr(table, "types", table).values()]
     sizes = [(prod(array.shape), int(array.dtype.itemsize)) for array in arrays]

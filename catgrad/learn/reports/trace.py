@@ -32,7 +32,7 @@ from catgrad.terms.op import Op
 from catgrad.terms.structural import Label
 from catgrad.terms.term import Term, check_functional, edges, singleton, substitute
 from catgrad.terms.topological import schedule
-from catgrad.types import NdArrayType, as_numpy, widened
+from catgrad.types import Array, NdArrayType, as_numpy, widened
 
 MAX_DRAWN_OPERATIONS = 200
 """The number of operations above which a diagram shows only those around the first NaN."""
@@ -51,8 +51,8 @@ class Visit:
     edge: int
     op: Op
     name: str
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
     seconds: float
 
     @property
@@ -87,7 +87,7 @@ class Trace(Tabular):
 
     term: Term
     steps: tuple[Step, ...]
-    results: tuple[Any, ...]
+    results: tuple[Array, ...]
     first_nan: Step | None
     nan_arguments: tuple[int, ...]
 
@@ -172,7 +172,7 @@ def trace(
 
 
 def arguments(
-    task: Task, function: str, own: Sequence[Any], learner: Learner | None = None
+    task: Task, function: str, own: Sequence[object], learner: Learner | None = None
 ) -> tuple[Any, ...]:
     """Return the arguments of a function: the tables of a learner, or of a new one, and its own arrays.
 
@@ -211,7 +211,7 @@ class _Images:
         functions = [lower(singleton(op, *types), name) for (op, types), name in self.names.items()]
         self.compiled = backend.emit(Program("trace", tuple(functions))).load()() if functions else None
 
-    def run(self, op: Op, types: tuple[NdArrayType, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    def run(self, op: Op, types: tuple[NdArrayType, ...], arrays: Sequence[object]) -> tuple[Any, ...]:
         """Run an operation; structural ones are the same on arrays of any library."""
         if op.structural:
             results = op.ref(*arrays)
