@@ -110,11 +110,11 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, object]
     roles = {role for function in program.functions for role in (*function.tables, *function.changes)}
     used = {role: slots for role, slots in program.tables.items() if role in roles}
     printer = GraphFunctions(backend, replace(stored, tables=used))
-    context = printer.context()
+    context, placed = printer.context(), layouts(printer.structs.tables)
     transposed = {name for name, is_transposed in weights.items() if is_transposed}
     return {
         **context,
-        "tensors": {t: [*tensors(layout, quantised, transposed)] for t, layout in context["placed"].items()},
+        "tensors": {t: [*tensors(layout, quantised, transposed)] for t, layout in placed.items()},
         "kernels": backend.options.kernels,
         "weights": weights,
         "quantised": quantised,

@@ -223,7 +223,7 @@ def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False)
     return SolveTriangular(is_upper, unit)(a, b)
 
 
-def eliminated(a: Var, b: Var | None) -> tuple[Any, Var, Var]:
+def eliminated(a: Var, b: Var | None) -> tuple[Var, Var, Var]:
     """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
 
     This is the Gauss-Jordan elimination, with the greatest element of each column as pivot. Without B a

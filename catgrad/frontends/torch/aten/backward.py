@@ -27,7 +27,7 @@ def _pulled(function: Callable[..., Var], arguments: Sequence[Var | None], cotan
         values = dict(zip(given, x, strict=True))
         return function(*(values.get(k) for k in range(len(arguments))))
 
-    results = ops.vjp(of_given)(tuple(arguments[k] for k in given), cotangent)
+    results = ops.vjp(of_given)(tuple(x for x in arguments if x is not None), cotangent)
     found = dict(zip(given, results, strict=True))
     return [found.get(k) for k in range(len(arguments))]
 
