@@ -113,9 +113,10 @@ class Export:
     def _by_export(self, module: Any) -> Any:
         shapes = self._dynamic_shapes()
         program = self._torch.export.export(module, self.axes.inputs, strict=False, dynamic_shapes=shapes)
-        strange = [node.name for node in program.graph.nodes if _is_transform(node.target)]
-        if strange:
-            raise NotImplementedError(f"functorch: {', '.join(strange)}")
+        owners = {node.name: getattr(node.target, "__module__", "") for node in program.graph.nodes}
+        steps = [name for name, owner in owners.items() if str(owner).startswith("torch._functorch")]
+        if steps:  # of a transform of functions, such as torch.vmap
+            raise NotImplementedError(f"functorch: {', '.join(steps)}")
         return program
 
     def _by_make_fx(self) -> Any:
@@ -129,11 +130,6 @@ class Export:
         axes.read(values, graph)
         self._assumed = list(axes.assumptions(values))
         return self._by_export(module)
-
-
-def _is_transform(target: Any) -> bool:
-    """Return whether a node is no operation, but a step of a transform of functions, such as torch.vmap."""
-    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 
 
 def argument_names(module: Any, count: int) -> list[str]:
