@@ -153,12 +153,9 @@ def max_pool(x: Var, *, ceil_mode: int = 0, storage_order: int = 0, **geometry: 
     windows = Windows(x, **geometry)
     if windows.are_plain and not ceil_mode:
         return ops.max_pool(x, windows.sizes, windows.strides, windows.padding, windows.dilations)
-    x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins, _least(x))
+    least = -float("inf") if x.dtype.is_floating else int(x.dtype.limits.min)
+    x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins, least)
     return ops.max_pool(x, windows.sizes, windows.strides, 0, windows.dilations)
-
-
-def _least(x: Var) -> float:
-    return -float("inf") if x.dtype.is_floating else int(x.dtype.limits.min)
 
 
 def _sums(x: Var, windows: Windows) -> Var:

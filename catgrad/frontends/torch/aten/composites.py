@@ -30,6 +30,8 @@ composite("mT.default", "matrix_H.default")(ops.transpose)
 composite("numpy_T.default")(lambda x: ops.permute(x, *reversed(range(x.type.rank))))
 composite("view_as.default")(lambda x, other: view(x, other.shape))
 composite("type_as.default")(lambda x, other: ops.cast(x, other.dtype))
+composite("to.dtype", "to.dtype_layout")(lambda x, dtype=None, non_blocking=False, copy=False: to(x, dtype))
+composite("to.device")(lambda x, device, dtype, non_blocking=False, copy=False: to(x, dtype))
 composite("softmax.int")(lambda x, dim, dtype=None: softmax(to(x, dtype), dim))
 composite("log_softmax.int")(lambda x, dim, dtype=None: log_softmax(to(x, dtype), dim))
 composite("arange.default")(lambda end, dtype=None: arange(0, end, 1, dtype))
@@ -43,18 +45,6 @@ def broadcast(arrays: list[Var]) -> list[Var]:
     """Broadcast arrays to their common shape."""
     shape = common_shape(*(x.shape for x in arrays))
     return [ops.broadcast_to(x, shape) for x in arrays]
-
-
-@composite("to.dtype", "to.dtype_layout")
-def cast(x: Var, dtype: TorchDtype | None = None, non_blocking: bool = False, copy: bool = False) -> Var:
-    """Cast x to another dtype."""
-    return to(x, dtype)
-
-
-@composite("to.device")
-def moved(x: Var, device: object, dtype: TorchDtype, non_blocking: bool = False, copy: bool = False) -> Var:
-    """Cast x to another dtype, on any device."""
-    return to(x, dtype)
 
 
 for _name in ("and", "or", "xor"):

@@ -76,7 +76,7 @@ def number_of_place(x: Var, indices: list[Any]) -> Any:
     shape = common_shape(*(indices[axis].shape for axis in axes))
     number = None
     for k, axis in enumerate(axes):
-        place = _from_start(ops.broadcast_to(indices[axis], shape), x.shape[axis])
+        place = from_start(ops.broadcast_to(indices[axis], shape), x.shape[axis])
         stride = prod(x.shape[later] for later in axes[k + 1 :])
         wide = ops.cast(place, Dtype.int64)
         term = wide * at(stride, shape, Dtype.int64) if len(axes) > 1 else place
@@ -101,7 +101,7 @@ _extremum("max", ops.argmax)
 _extremum("min", ops.argmin)
 
 
-def _from_start(index: Var, size: Size) -> Var:
+def from_start(index: Any, size: Size) -> Var:
     """Map negative indices, which count from the end, to non-negative ones."""
     return ops.select(index < 0, index + at(size, index.shape, index.dtype), index)
 

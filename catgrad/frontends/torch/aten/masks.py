@@ -7,7 +7,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import Operand, at, together
+from catgrad.frontends.torch.aten.indexing import from_start
+from catgrad.frontends.torch.aten.operands import together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
@@ -50,9 +51,7 @@ def is_in(elements: Operand, tests: Operand, assume_unique: bool = False, invert
 @aten("take.default")
 def take(x: Var, index: Var) -> Var:
     """Take elements by their number, row by row."""
-    count = prod(x.shape)
-    from_end = index + at(count, index.shape, index.dtype)
-    return ops.gather(ops.reshape(x, -1), ops.select(index < 0, from_end, index))
+    return ops.gather(ops.reshape(x, -1), from_start(index, prod(x.shape)))
 
 
 @aten("as_strided.default", reads_storage=True)

@@ -23,15 +23,7 @@ DROPOUTS = {
 """Operations of an array, a rate, and whether the mode is that of training."""
 
 NEW_RESULTS = {
-    f"aten.{name}"
-    for name in (
-        "batch_norm.default",
-        "conv1d.default",
-        "conv2d.default",
-        "conv3d.default",
-        "linear.default",
-        "matmul.default",
-    )
+    f"aten.{name}.default" for name in ("batch_norm", "conv1d", "conv2d", "conv3d", "linear", "matmul")
 }
 """Composite operations whose results never share storage with their arguments."""
 

@@ -114,9 +114,10 @@ class Export:
     def _by_export(self, module: Module) -> Program:
         shapes = self._dynamic_shapes()
         program = self._torch.export.export(module, self.axes.inputs, strict=False, dynamic_shapes=shapes)
-        strange = [node.name for node in program.graph.nodes if _is_transform(node.target)]
-        if strange:
-            raise NotImplementedError(f"functorch: {', '.join(strange)}")
+        owners = {node.name: getattr(node.target, "__module__", "") for node in program.graph.nodes}
+        steps = [name for name, owner in owners.items() if str(owner).startswith("torch._functorch")]
+        if steps:  # of a transform of functions, such as torch.vmap
+            raise NotImplementedError(f"functorch: {', '.join(steps)}")
         return program
 
     def _by_make_fx(self) -> Program:
@@ -132,12 +133,7 @@ class Export:
         return self._by_export(module)
 
 
-def _is_transform(target: object) -> bool:
-    """Return whether a node is no operation, but a step of a transform of functions, such as torch.vmap."""
-    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
-
-
-def argument_names(module: Module, count: int) -> list[str]:
+def argument_names(module: Any, count: int) -> list[str]:
     """Return the names of forward's positional arguments; those of *args are numbered."""
     names, rest = _positional(module)
     return names + [f"{rest}_{k}" for k in range(count - len(names))] if rest else names
