@@ -35,7 +35,7 @@ DEFERRED = (Constant, Broadcast)
 Condition = Callable[[Any, Sequence[NdArrayType]], bool]
 
 
-def _single(op: Any, types: Sequence[NdArrayType]) -> bool:
+def _single(op: Op, types: Sequence[NdArrayType]) -> bool:
     return all(type.dtype in SINGLE for type in types)
 
 

@@ -101,7 +101,7 @@ _extremum("max", ops.argmax)
 _extremum("min", ops.argmin)
 
 
-def from_start(index: Any, size: Size) -> Var:
+def from_start(index: Var, size: Size) -> Var:
     """Map negative indices, which count from the end, to non-negative ones."""
     return ops.select(index < 0, index + at(size, index.shape, index.dtype), index)
 

@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.indexing import from_start
-from catgrad.frontends.torch.aten.operands import together
+from catgrad.frontends.torch.aten.operands import Operand, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var

@@ -133,7 +133,7 @@ class Export:
         return self._by_export(module)
 
 
-def argument_names(module: Any, count: int) -> list[str]:
+def argument_names(module: Module, count: int) -> list[str]:
     """Return the names of forward's positional arguments; those of *args are numbered."""
     names, rest = _positional(module)
     return names + [f"{rest}_{k}" for k in range(count - len(names))] if rest else names
