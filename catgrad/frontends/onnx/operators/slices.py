@@ -82,7 +82,9 @@ def _sliced(x: Var, axis: int, start: Any, stop: Any, step: int) -> Any:
     if isinstance(size, int):
         if isinstance(stop, Dim) or isinstance(start, Dim):
             fixed((start, stop), "the end of a slice of an axis with a fixed size")
-        places = np.arange(size)[slice(start, None if stop < 0 and step < 0 and stop < -size else stop, step)]
+        if step < 0:  # unlike in NumPy, a start before the axis is its first element
+            start, stop = max(start, -size), None if stop < -size else stop
+        places = np.arange(size)[start:stop:step]
         if step == 1:
             return _block(x, axis, int(places[0]) if len(places) else 0, len(places))
         return ops.flip(x, axis) if step == -1 and len(places) == size else ops.take(x, literal(places), axis)
