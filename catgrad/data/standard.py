@@ -68,5 +68,6 @@ def standardise(x: ArrayLike) -> Standard:
         raise ShapeError("there must be an example", f"the shape is {array.shape}", "give rows of features")
     exact = array.astype(np.float64)
     mean, deviation = exact.mean(axis=0), exact.std(axis=0)
-    kept = np.where(deviation.astype(np.float32) > 0, deviation, 1.0)
+    is_constant = array.min(axis=0) == array.max(axis=0)  # the deviation of copies of 0.1 is rounded, not 0
+    kept = np.where(is_constant | (deviation.astype(np.float32) == 0), 1.0, deviation)
     return Standard(mean.astype(np.float32), kept.astype(np.float32))

@@ -71,8 +71,9 @@ ARITHMETIC = {
     "copysign.Tensor": [(X, Y), (EDGES[3:], OTHERS[3:])], "copysign.Scalar": [(X, -2.0)],
     "signbit": [(EDGES,), (WHOLE,)],
     **{name: [(X, Y), (X.round(), Y.round()), (EDGES, OTHERS), (W, W.flip(0))] for name in ("fmax", "fmin")},
-    **{f"clamp_{end}": [(X, 0.3), (W, 2)] for end in ("min", "max")},
-    **{f"clamp_{end}.Tensor": [(X, Y), (TIES, TIES.flip(1))] for end in ("min", "max")},
+    **{f"clamp_{end}": [(X, 0.3), (W, 2), (W, 1.5), (EDGES, nan)] for end in ("min", "max")},
+    **{f"clamp_{end}.Tensor": [(X, Y), (TIES, TIES.flip(1)), (EDGES, OTHERS)] for end in ("min", "max")},
+    "clamp": [(EDGES, nan), (EDGES, 0.0, nan), (W, 0.5, 2.5), (X, 0.5, -0.5)],
     "nan_to_num": [(EDGES,), (EDGES, 1.0, 2.0, -3.0), (W,)],
     "addcmul": [(X, Y, P), {"args": (X, Y, P), "value": 0.5}],
     "addcdiv": [(X, Y, P), {"args": (X, Y, P), "value": 2}],
@@ -103,7 +104,7 @@ SORTING = {
     "searchsorted.Scalar": [(TIES[2], 2.0)],
     "bucketize.Tensor": [(X, TIES[2] - 2), {"args": (TIES, TIES[2]), "right": True, "out_int32": True}],
     "bucketize.Scalar": [(2.0, TIES[2])],
-    "histc": [(X, 4, -1, 1), (X, 3), (TIES, 4, 0, 4)],
+    "histc": [(X, 4, -1, 1), (X, 3), (TIES, 4, 0, 4), (X, 3, 1, 1)],
 }
 
 CUMULATIVE = {

@@ -31,7 +31,7 @@ def prepared(model: Model) -> Model:
         )
     try:
         if opset < OLDEST_OPSET:
-            model = version_converter.convert_version(model, OLDEST_OPSET)
+            model = _with_old_meanings(version_converter.convert_version(model, OLDEST_OPSET), opset)
         return _inlined(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise UnsupportedOp(
@@ -39,6 +39,39 @@ def prepared(model: Model) -> Model:
             f"onnx fails: {str(error).strip().splitlines()[0]}",
             "export it again, with a newer operator set",
         ) from None
+
+
+def _with_old_meanings(model: Model, opset: int) -> Model:
+    """Keep what operators meant in an older set where the converter of onnx keeps their attributes alone."""
+    for graph in graphs(model.graph):
+        nodes = [new for node in graph.node for new in _with_old_meaning(node, opset)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return model
+
+
+def _with_old_meaning(node: Node, opset: int) -> list[Node]:
+    """Return a converted node, or nodes, with the meaning of the operator in an older set.
+
+    Before set 11, places of a resized axis were i / scale, rounded down. Before set 13, `Hardmax` had one 1
+    for all axes from the given one on.
+    """
+    from onnx import helper
+
+    if node.op_type == "Resize" and opset < 11:
+        places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        node.attribute.extend(helper.make_attribute(*pair) for pair in places.items())
+    if node.op_type != "Hardmax":
+        return [node]
+    (x,), (y,) = node.input, node.output
+    shape, rows, hits = (f"{y}.{part}" for part in ("shape", "rows", "hits"))
+    axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+    return [
+        helper.make_node("Shape", [x], [shape]),
+        helper.make_node("Flatten", [x], [rows], axis=axis),
+        helper.make_node("Hardmax", [rows], [hits], axis=-1),
+        helper.make_node("Reshape", [hits, shape], [y]),
+    ]
 
 
 def _inlined(model: Model) -> Model:

@@ -150,6 +150,13 @@ def test_wrong_columns_are_refused():
         data.standardise([[np.nan]])
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, 3.3, 1e6 + 0.1])
+def test_the_deviation_of_a_constant_feature_counts_as_1(value):
+    for count in (1, 3, 10, 150):
+        standard = data.standardise(np.full((count, 1), value))
+        assert standard.deviation == 1 and standard([[value]]) == 0
+
+
 def test_standardised_examples_have_mean_0_and_variance_1():
     x = np.random.default_rng(0).normal(7, 3, size=(100, 2, 3))
     x[:, 0, 0] = 5

@@ -86,18 +86,30 @@ def _places(size: int, count: int, factor: float, region: Any, how: Sampling) ->
             adjusted = count / length
             return size / 2 * (1 - adjusted) + (i + 0.5) / factor - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / factor - 0.5 if length != 1 else np.full(count, -0.5)
+            return (i + 0.5) / factor - 0.5 if count > 1 else np.zeros(count)
         case "align_corners":
-            return i * ((size - 1) / (length - 1)) if length != 1 else np.zeros(count)
+            _require_whole(length, count)
+            return i * ((size - 1) / (count - 1)) if count > 1 else np.zeros(count)
         case "asymmetric":
             return i / factor
         case "tf_crop_and_resize":
+            _require_whole(length, count)
             start, end = region
-            if length != 1:
-                return start * (size - 1) + i * (end - start) * (size - 1) / (length - 1)
+            if count > 1:
+                return start * (size - 1) + i * (end - start) * (size - 1) / (count - 1)
             return np.full(count, 0.5 * (start + end) * (size - 1))
     require(False, "places must be computed in a known way", f"they are {how.coordinates!r}")
     return i
+
+
+def _require_whole(length: float, count: int) -> None:
+    """Raise UnsupportedOp where ONNX's text and its reference place corners by different lengths."""
+    require(
+        abs(length - count) < 1e-4,
+        "an axis that is resized between corners must get a whole number of elements",
+        f"its factor gives it {length:.4g}",
+        "give its size",
+    )
 
 
 def _weights(size: int, count: int, factor: float, region: Any, how: Sampling) -> tuple[Array, Array, Array]:

@@ -82,7 +82,9 @@ def _sliced(x: Var, axis: int, start: Size, stop: Size, step: int) -> Var:
     if isinstance(size, int):
         if isinstance(stop, Dim) or isinstance(start, Dim):
             fixed((start, stop), "the end of a slice of an axis with a fixed size")
-        places = np.arange(size)[slice(start, None if stop < 0 and step < 0 and stop < -size else stop, step)]
+        # Going back, unlike in NumPy, a start before the axis is its first element.
+        begin = max(start, -size) if step < 0 else start
+        places = np.arange(size)[begin : None if step < 0 and stop < -size else stop : step]
         if step == 1:
             return _block(x, axis, int(places[0]) if len(places) else 0, len(places))
         return ops.flip(x, axis) if step == -1 and len(places) == size else ops.take(x, literal(places), axis)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import inf, isfinite, isnan, nan
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import Operand, together
+from catgrad.frontends.torch.aten.operands import Operand, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -44,6 +44,11 @@ def hardtanh(x: Var, min_val: float = -1, max_val: float = 1) -> Var:
 @aten("clamp.default")
 def clamp(x: Var, min: float | None = None, max: float | None = None) -> Var:
     """Clamp x to bounds, with gradient 1 at the bounds."""
+    given = [bound for bound in (min, max) if bound is not None]
+    for bound in given:
+        x = ops.cast(x, promoted(x, bound))
+    if any(map(isnan, given)):
+        return Constant(x.type, nan)()
     low, high = None if min == -inf else min, None if max == inf else max
     bounds = [bound for bound in (low, high) if bound is not None]
     if x.dtype.is_floating and bounds and bounds == sorted(bounds) and all(map(isfinite, bounds)):
@@ -61,12 +66,22 @@ def clamp_by(x: Var, min: Operand | None = None, max: Operand | None = None) -> 
     """Clamp x to bounds that are arrays, which get the gradient where x is out of bounds."""
     if min is not None:
         x, low = together(x, min)
-        x = ops.select(x < low, low, x)
+        x = _bounded(x, low, x < low)
     if max is not None:
         x, high = together(x, max)
-        x = ops.select(x > high, high, x)
+        x = _bounded(x, high, x > high)
     return x
 
 
-aten("clamp_min.default", "clamp_min.Tensor")(lambda x, low: clamp_by(x, low))
-aten("clamp_max.default", "clamp_max.Tensor")(lambda x, high: clamp_by(x, None, high))
+def _bounded(x: Var, bound: Var, is_beyond: Var) -> Var:
+    """Return x, or its bound where x is beyond; NaN, which has no gradient, where either is."""
+    y = ops.select(is_beyond, bound, x)
+    if not x.dtype.is_floating:
+        return y
+    return ops.select((x == x) & (bound == bound), y, ops.stop_gradient(x + bound))
+
+
+aten("clamp_min.default")(lambda x, low: clamp(x, low))
+aten("clamp_max.default")(lambda x, high: clamp(x, None, high))
+aten("clamp_min.Tensor")(lambda x, low: clamp_by(x, low))
+aten("clamp_max.Tensor")(lambda x, high: clamp_by(x, None, high))

@@ -118,9 +118,9 @@ def bucketize(x: Var, boundaries: Var, out_int32: bool = False, right: bool = Fa
 
 @aten("histc.default")
 def histogram(x: Var, bins: int = 100, min: float = 0, max: float = 0) -> Var:
-    """Count the elements in bins of one width from `min` to `max`, by default the extrema of x."""
+    """Count the elements in bins of one width from `min` to `max`, or where these are equal, the extrema."""
     flat = ops.stop_gradient(ops.reshape(x, -1))
-    if min == max == 0:
+    if min == max:
         low, high = (ops.broadcast(f(flat), flat.shape) for f in (ops.min, ops.max))
         one = Constant(flat.type, 1)()
         low, high = (
