@@ -1,4 +1,4 @@
-"""What compilers write in tests is cached by all that decides it."""
+"""Files that compilers write in tests are cached by all that decides them."""
 
 from __future__ import annotations
 
