@@ -17,11 +17,10 @@ from catgrad.examples import char_gpt
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from catgrad.errors import ToolError
 from catgrad.loops.machine import GpuCosts
-from catgrad.tools import run
+from tests.compiled import compiled_once
 from tests.conformance.c_models import classes
 from tests.gpu import costs
 from tests.targets import cannot, emit
-from tests.unit.cuda.build import LIMIT
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, NVCC, compiled, kernels, require_clean
 
 MISSING = cannot("cuda")
@@ -345,7 +344,7 @@ def test_ptxas_serialises_and_spills_nothing(architecture, options, folder, dtyp
 @NEEDS_NVCC
 def test_one_library_has_code_for_several_gpus(folder):
     generated = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in ("80", "90a")]
-    done = run([*NVCC, *generated, "-fatbin", "-o", "products.fatbin", "products.cu"], LIMIT, cwd=folder)
+    done = compiled_once(*NVCC, *generated, "-fatbin", "-o", "products.fatbin", "products.cu", cwd=folder)
     assert done.returncode == 0, done.stderr
 
 
