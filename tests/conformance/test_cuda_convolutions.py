@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
 LABELS = NdArrayType((4,), Dtype.int64)
 ORDERS = ("forward", "backward", "random:1")
 DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16} | dict.fromkeys(
-    ("tf32", "bf16x3", "bf16x6"), Dtype.float32
+    ("float32", "tf32", "bf16x3", "bf16x6"), Dtype.float32
 )
 """Dtypes of factors by the name of a form, which is the option `math` for float32."""
 PRODUCTS = {"bf16": "16816.F32.BF16", "f16": "16816.F32", "tf32": "1688.F32.TF32", "bf16x6": "16816.F32.BF16"}
@@ -128,7 +128,10 @@ def loaded(name):
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize(("name", "order"), [*(("bf16", order) for order in ORDERS), ("f16", ORDERS[-1])])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*(("bf16", order) for order in ORDERS), *((name, ORDERS[-1]) for name in ("f16", "tf32", "float32"))],
+)
 def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name, order, monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
     for key, case in (CASES | {"depthwise": DEPTHWISE}).items():

@@ -7,16 +7,16 @@ from math import prod
 
 import numpy as np
 import pytest
+from catgrad.backends.webgpu import machine as webgpu
 
 from catgrad import NdArrayType, build, ops
-from catgrad.loops.compile import canonical
+from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.nest import Reduce, perfect_nest
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.lowering import folds
-from catgrad.programs.program import evaluate, lower
+from catgrad.programs.program import evaluate
 from tests.gpu import MACHINES, run_in_teams
-from tests.kernels import prepared
-from tests.laws.test_gpu_schedules import EXPAND, scheduled
+from tests.laws.test_gpu_schedules import function_of, scheduled
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def arrays(case):
 
 def multiplications(case) -> int:
     """Count the terms of all sums of products."""
-    lowered = canonical(prepared(lower(EXPAND(case.term))), MACHINES["default"])
+    lowered = canonical(function_of(case.term), MACHINES["default"])
     total = 0
     for kernel in kernels(lowered.steps):
         free, body = perfect_nest(kernel.body)
@@ -94,12 +94,18 @@ def multiplications(case) -> int:
     return total
 
 
-@pytest.mark.parametrize("machine", ["default", "small"])
+COMPILED = {
+    "default": lambda term: scheduled(term, "default"),
+    "small": lambda term: scheduled(term, "small"),
+    "webgpu": lambda term: compile_kernels(function_of(term), webgpu.MACHINE),
+}
+
+
+@pytest.mark.parametrize("machine", COMPILED)
 @pytest.mark.parametrize("name", CASES | DISJOINT)
 def test_results_are_those_of_the_definition(name, machine):
     case = (CASES | DISJOINT)[name]
-    lowered = scheduled(case.term, machine)
-    [found] = run_in_teams(lowered, *arrays(case))
+    [found] = run_in_teams(COMPILED[machine](case.term), *arrays(case))
     np.testing.assert_array_equal(found, evaluate(case.term, *arrays(case))[0])
 
 
