@@ -104,8 +104,8 @@ class _Gathered:
             [*_classes(self.starts[axis], length, *sliding)]
             for length, (axis, *sliding) in zip(lengths, self._axes(), strict=True)
         ]
-        for classes in product(*axes):
-            self._add_class(classes)
+        for classes in sorted(product(*axes), key=lambda each: -prod(c.offsets for c in each)):
+            self._add_class(classes)  # those with most offsets first, as the last ones end a grid
         self.stages.add([], self.value)
 
     def _axes(self) -> Iterator[tuple[int, int, int, int]]:
