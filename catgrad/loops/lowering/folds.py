@@ -176,9 +176,14 @@ class _Gathered:
         return Compute(inside.op, inside.dtype, tuple(factors))
 
     def _reduce(self, at: Sequence[Index], axes: Axes, within: Sequence[Variable], scalar: Scalar) -> None:
-        """Add the sum of a scalar over offsets and products for each element."""
+        """Add the sum of a scalar over offsets and products for each element.
+
+        Their variables are made anew, as indices begin with the terms of the element's.
+        """
         free = [v for axis in axes for v in axis]
-        self.stages.reduce(self.value, tuple(at), free, [*within, *self.summed], Add(), scalar)
+        new = {v: Variable(v.extent, v.name) for v in (*within, *self.summed)}
+        term = Substituted({v: index(n) for v, n in new.items()}).scalar(scalar)
+        self.stages.reduce(self.value, tuple(at), free, [*new.values()], Add(), term)
 
 
 def _fold_product(stages: Stages, value: int) -> list[Variable]:
