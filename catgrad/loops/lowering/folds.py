@@ -105,7 +105,7 @@ class _Gathered:
             for length, (axis, *sliding) in zip(lengths, self._axes(), strict=True)
         ]
         for classes in sorted(product(*axes), key=lambda each: -prod(c.offsets for c in each)):
-            self._add_class(classes)  # those with most offsets first, as the last ones end a grid
+            self._add_class(classes)  # the last ones end a grid, so they have fewest offsets
         self.stages.add([], self.value)
 
     def _axes(self) -> Iterator[tuple[int, int, int, int]]:
@@ -160,19 +160,22 @@ class _Gathered:
         offsets: Sequence[Index],
         conditions: Sequence[Bounds] = (),
     ) -> Scalar:
-        """Return what windows have at offsets, if they exist.
+        """Return what windows have at offsets, if they exist, as indices within their axes suppose.
 
         Of products that are summed, the factor of windows is masked: they remain products.
         """
         op, whole = self.op, [i + start for i, start in zip(at, self.starts, strict=True)]
-        for axis, window in zip(op.axes, windows, strict=True):
-            whole[axis] = window
-        exist = [bound for axis in op.axes for bound in existing(whole[axis], op.windowed[axis])]
+        within = {Variable(op.windowed[axis]): window for axis, window in zip(op.axes, windows, strict=True)}
+        for axis, variable in zip(op.axes, within, strict=True):
+            whole[axis] = index(variable)
+        exist = [bound for v, window in within.items() for bound in existing(window, v.extent)]
         inside, conditions = self.stages.elements.at(self.x, (*whole, *offsets)), [*exist, *conditions]
+        at_windows = Substituted(within).scalar
         if not (self.summed and isinstance(inside, Compute)):
-            return masked(inside, conditions)
-        own = {v for axis in op.axes for v in at[axis].variables()}
-        factors = (masked(f, conditions) if own & f.variables else f for f in inside.operands)
+            return masked(at_windows(inside), conditions)
+        factors = (
+            masked(at_windows(f), conditions) if within.keys() & f.variables else f for f in inside.operands
+        )
         return Compute(inside.op, inside.dtype, tuple(factors))
 
     def _reduce(self, at: Sequence[Index], axes: Axes, within: Sequence[Variable], scalar: Scalar) -> None:
