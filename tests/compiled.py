@@ -52,7 +52,8 @@ def _key(words: list[str], folder: Path) -> str:
     files = sorted(path for path in read.union(named) if path.is_file())
     hashes = [digest(path.read_bytes()) for path in files]
     places = [str(path).replace(str(folder), ".") for path in files]
-    command = [word.replace(str(folder), ".") for word in words]
+    # A flag that names the folder, such as -rpath, is written into the program.
+    command = [word if word.startswith("-") else word.replace(str(folder), ".") for word in words]
     return digest("\0".join([version((words[0],)), processor(), *command, *places, *hashes]).encode())
 
 

@@ -47,6 +47,12 @@ def test_other_headers_and_flags_are_compiled(runs, tmp_path):
     assert runs.count("gcc") == 3
 
 
+def test_a_flag_that_names_the_folder_is_that_of_another_program(runs, tmp_path):
+    for name in ("a", "b"):
+        program(tmp_path / name, 3, f"-Wl,-rpath,{tmp_path / name}")
+    assert runs.count("gcc") == 2
+
+
 def test_errors_are_not_kept(runs, tmp_path):
     (tmp_path / "main.c").write_text("int main(void) { return nothing; }\n")
     assert all(compiled_once("gcc", "main.c", cwd=tmp_path).returncode for _ in range(2))
