@@ -166,7 +166,7 @@ class Walk:
             return known is None and isinstance(node.meta.get("val"), torch.Tensor)
         return all(isinstance(value, torch.Tensor) for value in read)
 
-    def _variable(self, node: Node, values: dict[Node, Any]) -> Any:
+    def _variable(self, node: Any, values: dict[Node, Any]) -> Any:
         """Return the value of a node; a constant becomes a variable, or a pair, when it is first read."""
         import torch
 

@@ -33,9 +33,7 @@ def _labels(targets: Var, lengths: Var, longest: Size) -> Var:
     return ops.cast(ops.gather(targets, ops.select(place > last, last, place)), Dtype.int64)
 
 
-def _results(
-    log_probs: Tensor, targets: Tensor, *lengths: object, **options: object
-) -> tuple[Tensor, Tensor]:
+def _results(log_probs: Tensor, targets: Tensor, *_: object, **named: object) -> tuple[Tensor, Tensor]:
     """Return a loss for each sequence, and a table of states, without values."""
     steps, *batch = log_probs.shape[:-1]
     table = (*(batch or [1]), steps, 2 * targets.shape[-1] + 1)

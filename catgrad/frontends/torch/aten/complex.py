@@ -106,6 +106,6 @@ def linear_map(x: Complex, weight: Complex, bias: Complex | None = None) -> Any:
 
 
 @of_pairs("addmm.default", "baddbmm.default", "addmv.default")
-def add_product(bias: Complex, x: Complex, y: Complex, beta: float = 1, alpha: float = 1) -> Any:
+def add_product(bias: Complex, x: Complex, y: Complex, beta: complex = 1, alpha: complex = 1) -> Any:
     """Product and sum: beta · b + alpha · x · y."""
     return sum_of(scaled(bilinear(matmul, x, y), alpha), scaled(bias, beta))

@@ -90,7 +90,7 @@ aten("detach.default")(stop_gradient)
 
 
 @aten("_to_copy.default")
-def to(x: Var, dtype: TorchDtype | None = None) -> Var:
+def to(x: Var | float, dtype: TorchDtype | None = None) -> Var:
     """Cast x to another dtype; a number becomes an array of no axes, as below torch.vmap."""
     if not isinstance(x, Var):
         return at(x, (), dtype_from(dtype))

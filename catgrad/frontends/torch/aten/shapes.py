@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catgrad import ops
-from catgrad.dims import Dim
+from catgrad.dims import Dim, Size
 from catgrad.errors import FixedSize
 from catgrad.frontends.torch.aten.operands import axes_of
 from catgrad.frontends.torch.registry import aten
@@ -11,7 +13,7 @@ from catgrad.terms.var import Var
 
 
 @aten("view.default", "_unsafe_view.default")
-def view(x: Var, size: list[int]) -> Var:
+def view(x: Var, size: Sequence[Size]) -> Var:
     """Reshape."""
     return ops.reshape(x, *size)
 
@@ -34,7 +36,7 @@ aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 
 
 @aten("expand.default")
-def expand(x: Var, size: list[int], implicit: bool = False) -> Var:
+def expand(x: Var, size: list[Size], implicit: bool = False) -> Var:
     """Broadcast along new axes and axes of size 1; -1 keeps a size."""
     offset = len(size) - x.type.rank
     return ops.broadcast_to(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))

@@ -111,7 +111,7 @@ def search(
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")
-def bucketize(x: Var, boundaries: Var, out_int32: bool = False, right: bool = False) -> Var:
+def bucketize(x: Operand, boundaries: Var, out_int32: bool = False, right: bool = False) -> Var:
     """Return the bucket of each element: the number of boundaries below it, or up to it if `right`."""
     return search(boundaries, x, out_int32, right)
 

@@ -20,9 +20,7 @@ MAX_VERSIONS = 8
 """The most versions of one graph, by sizes and numbers; with any others it runs eagerly."""
 
 
-def backend(
-    graph: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
-) -> Any:
+def backend(graph: GraphModule, example_inputs: object, *, options: Mapping[str, Any] | None = None) -> Any:
     """Compile a graph of TorchDynamo to C, with its reverse derivative where gradients are required.
 
     This happens at the first call, on its tensors. What cannot be compiled runs eagerly, with a

@@ -25,7 +25,7 @@ def limited_to(sizes: Iterable[int]) -> Iterator[None]:
 
     left = MOST_TIMES * sum(ELEMENTS_EACH + size for size in sizes) + MOST_BESIDE
 
-    def count(module: Module, name: str, array: Tensor) -> None:
+    def count(module: Module, name: str, array: Tensor | None) -> None:
         nonlocal left
         left -= ELEMENTS_EACH + (0 if array is None else array.numel())
         if left < 0:

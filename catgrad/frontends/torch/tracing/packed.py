@@ -63,9 +63,7 @@ class Padded:
     __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __neg__ = __iter__ = __len__ = _refuse
 
     @classmethod
-    def __torch_function__(
-        cls, function: object, types: object, args: object = (), kwargs: object = None
-    ) -> Any:
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         require(False, *_READ)
 
 

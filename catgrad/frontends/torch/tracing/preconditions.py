@@ -10,7 +10,7 @@ from catgrad.errors import OptionError, UnsupportedOp
 from catgrad.frontends.torch.types import Module
 
 
-def check_module(module: Module, inputs: Sequence[object]) -> None:
+def check_module(module: object, inputs: Sequence[object]) -> None:
     """Check that a module is complete and written in Python, and that its example inputs are tensors.
 
     Raises: OptionError, or UnsupportedOp for TorchScript

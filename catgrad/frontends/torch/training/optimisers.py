@@ -116,9 +116,7 @@ def _of_ours(optimiser: Optimiser, schedulers: Sequence[Scheduler]) -> Optimiser
     return require_optimiser(optimiser)
 
 
-def _groups(
-    optimizer: Optimizer, schedulers: Sequence[Scheduler], parameters: Mapping[str, Tensor]
-) -> list[Group]:
+def _groups(optimizer: Optimizer, schedulers: list[Scheduler], parameters: dict[str, Tensor]) -> list[Group]:
     path, names = known_path(optimizer), {id(p): name for name, p in parameters.items()}
     own = [each for each in schedulers if getattr(each, "optimizer", None) is optimizer]
     found = []
