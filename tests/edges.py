@@ -49,6 +49,13 @@ def elementwise() -> list[Program]:
     return made
 
 
+def powers() -> list[Program]:
+    """Raise numbers, of which 1 has no power but 1, to powers that are not finite too."""
+    bases, exponents = ([1, -1, 0, 2, -2, inf, -inf, nan], [0, 1, -1, 2, 3, inf, -inf, nan])
+    pairs = [a.ravel() for a in np.meshgrid(bases, exponents)]
+    return [program(ops.power, *(a.astype(t) for a in pairs)) for t in (np.float32, np.float64)]
+
+
 def with_constants() -> list[Program]:
     """Combine special numbers with constants, which compilers see."""
 
@@ -205,7 +212,7 @@ def constants() -> list[Program]:
 EDGES: dict[str, Callable[[], list[Program]]] = {
     each.__name__: each
     for each in (
-        elementwise, with_constants, choices, along_axes, orders, single_indices, empty_contractions,
+        elementwise, powers, with_constants, choices, along_axes, orders, single_indices, empty_contractions,
         empty_axes, single_numbers, constants,
     )
 }  # fmt: skip

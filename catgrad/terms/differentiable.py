@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.terms.structural import StopGradient, is_differentiable
+from catgrad.terms.structural import StopGradient
 from catgrad.terms.term import Term, edges
 
 
@@ -19,7 +19,7 @@ def inputs_with_gradient(term: Term, results: Sequence[int]) -> frozenset[int]:
     stack, seen = [targets[k] for k in results], set[int]()
     while stack:
         wire = stack.pop()
-        if wire in seen or not is_differentiable(types[wire]):
+        if wire in seen or not types[wire].dtype.is_floating:
             continue
         seen.add(wire)
         if wire in producer and not isinstance(every[producer[wire]].op, StopGradient):

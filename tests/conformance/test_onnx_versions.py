@@ -71,3 +71,8 @@ def test_factors_between_corners_give_a_whole_number_of_elements(mode):
     check("Resize", X, None, F([1, 1, 2, 1.2]), opset=18, **corners)
     with pytest.raises(UnsupportedOp, match="whole number of elements, but its factor gives it 4.5; give"):
         check("Resize", X, None, F([1, 1, 1.5, 2]), opset=18, **corners)
+
+
+def test_an_axis_is_not_resized_to_nothing():
+    with pytest.raises(UnsupportedOp, match="a resized axis must get an element, but axis 2 gets none"):
+        check("Resize", X, None, F([1, 1, 0.3, 1]), opset=18, mode="linear")

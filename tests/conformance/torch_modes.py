@@ -70,6 +70,11 @@ def of_batch(m, x):
     return F.batch_norm(m.a(x), m.norm.running_mean.clone(), m.norm.running_var.clone(), training=True)
 
 
+def ranks(m, x):
+    """Read two weights through whole numbers alone, which have no gradient."""
+    return m.a(x) * m.w.sort().indices + m.b.bias.long()
+
+
 X, Y = (5, 3), (5, 3)
 ONE, SQUARES, ITSELF = F.mse_loss, lambda a, b, y: F.mse_loss(a, y) + b.square().mean(), lambda a: a
 MODES = {
@@ -108,6 +113,7 @@ MODES = {
         lambda: ByMode(lambda m, x, y: F.mse_loss(m.a(x), y), lambda m, x, y: m.a(x)), [X, Y], ITSELF,
     ),
     "inputs": (lambda: ByMode(lambda m, x, z: m.a(x), lambda m, x, z: m.b(z)), [X, X, Y], ONE),
+    "weights by order": (lambda: ByMode(ranks, lambda m, x: m.a(x)), [X, Y], ONE),
     "detached weight": (lambda: ByMode(lambda m, x: m.a(x) * m.w.detach(), lambda m, x: m.a(x)), [X, Y], ONE),
 }  # fmt: skip
 """Constructors, shapes of what a step takes, and losses."""

@@ -56,6 +56,7 @@ def resize(
         if count == size and factor == 1 and how.coordinates != "tf_crop_and_resize":
             continue
         (length,) = fixed((size,), "an axis that is resized")
+        require(count > 0, "a resized axis must get an element", f"axis {axis} gets none", "give its size")
         region = None if ends is None else (float(ends[0, k]), float(ends[1, k]))
         x = _resampled(x, axis, length, *_weights(length, count, factor, region, how), how)
     return x
