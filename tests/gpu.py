@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -96,13 +97,15 @@ def costs(changed: GpuCosts) -> Iterator[None]:
         yield
 
 
-Accesses = dict[str, dict[Any, dict[int, set[int | None]]]]
-"""The threads that have read and written each element: by the array and the team, then by its offset."""
+Accesses = dict[str, dict[Buffer, dict[int, int | None]]]
+"""The threads that have read and written each element, by its array and offset."""
+SEVERAL = -1
+"""Stands for the thread of an element that several threads have touched."""
 
 
 def accesses() -> Accesses:
     """Return accesses of no elements."""
-    return {"read": {}, "written": {}}
+    return {"read": defaultdict(dict), "written": defaultdict(dict)}
 
 
 class Teams(Interpreter):
@@ -121,7 +124,7 @@ class Teams(Interpreter):
         for argument, array in zip(lowered.arguments, arrays, strict=True):
             self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
         self.team: list[Variable] = []
-        self.since_barrier, self.past = accesses(), accesses()
+        self.forget_accesses()
         self.exchanged: set[Buffer] = set()
 
     def loop(self, loop: Loop) -> None:
@@ -130,11 +133,13 @@ class Teams(Interpreter):
             around = self.team, self.size_of_team
             if loop.axis.has_team:
                 if not self.team:
-                    self.since_barrier, self.past = accesses(), accesses()  # another kernel
+                    self.forget_accesses()  # of another kernel
                     self.exchanged = exchanged([loop])
                 self.team, self.size_of_team = [*self.team, loop.variable], loop.threads
             super().loop(loop)
             self.team, self.size_of_team = around
+            if loop.axis.has_team:
+                self.find_accesses()
             return
         chain, body, conditions = threads_of(loop)
         values = [range(0, self.size(v.extent), v.step) for v in chain]
@@ -147,10 +152,27 @@ class Teams(Interpreter):
                 self.items(body)
         self.thread = None
 
+    def begin_team(self) -> None:
+        """Begin an iteration that a team runs."""
+        super().begin_team()
+        self.find_accesses()
+
+    def find_accesses(self) -> None:
+        """Find the accesses by the team that runs: since the barrier, and all."""
+        team = *self.team[-1:], *(self.values[v] for v in self.team)
+        self.here = self.since_barrier[team], self.past[team]
+
+    def forget_accesses(self) -> None:
+        """Forget the accesses of all teams."""
+        self.since_barrier: dict[Any, Accesses] = defaultdict(accesses)
+        self.past: dict[Any, Accesses] = defaultdict(accesses)
+        self.find_accesses()
+
     def statement(self, s: Statement) -> None:
         """Run one statement."""
         if isinstance(s, Barrier):
-            self.since_barrier = accesses()
+            self.since_barrier.clear()
+            self.find_accesses()
         super().statement(s)
 
     def touch(self, array: Buffer, indices: Sequence[Index], place: Any, kind: str) -> None:
@@ -158,21 +180,22 @@ class Teams(Interpreter):
         super().touch(array, indices, place, kind)
         if not self.size_of_team or array.space in (Space.REGISTER, Space.LOCAL, Space.LITERAL):
             return
-        where = array.home, self.team[-1], tuple(self.values[v] for v in self.team)
+        home, mine = array.home, self.thread
+        since, past = self.here
         kinds = ("written", "read") if kind == "written" else ("written",)
-        now = [self.since_barrier[each].get(where, {}) for each in kinds]
-        may_exchange = array.home in self.exchanged or array.is_of_kernel
-        before = [] if may_exchange else [self.past[each].get(where, {}) for each in kinds]
-        mine, mark = {self.thread}, [t[kind].setdefault(where, {}) for t in (self.since_barrier, self.past)]
+        now = [since[each][home] for each in kinds]
+        may_exchange = home in self.exchanged or array.is_of_kernel
+        before = [] if may_exchange else [past[each][home] for each in kinds]
+        mark = since[kind][home], past[kind][home]
         for at in [place] if isinstance(place, int) else np.ravel(place).tolist():
             for each in now:
-                if not each.get(at, mine) <= mine:
+                if each.get(at, mine) != mine:
                     raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
             for each in before:
-                if not each.get(at, mine) <= mine:
+                if each.get(at, mine) != mine:
                     raise AssertionError(f"{array.name}[{at}] is {kind} by another thread than before")
             for each in mark:
-                each.setdefault(at, set()).add(self.thread)
+                each[at] = mine if each.get(at, mine) == mine else SEVERAL
 
 
 def threads_of(loop: Loop) -> tuple[list[Any], list[Item], list[Any]]:

@@ -134,7 +134,7 @@ class PrintedFunctions(KernelFunctions[PrintedFunction]):
         kernels = KernelLibrary(backend.dialect, self.machine, namer, expressions=self.expressions)
         super().__init__(backend, program, kernels)
         self.ports: dict[Buffer, Port] = {}
-        """Those of the arrays of tables."""
+        """Ports of the arrays of tables."""
 
     def fields(
         self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -29,7 +30,18 @@ from catgrad.loops.ir.nest import (
     Sort,
     Store,
 )
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.ir.scalar import (
+    ROW_MAJOR,
+    Bounds,
+    Buffer,
+    Compute,
+    IndexValue,
+    Load,
+    Masked,
+    Number,
+    Scalar,
+    Space,
+)
 from catgrad.loops.ir.steps import Attend, AttentionPart, For, Group, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.schedule.reductions import Differs
@@ -66,11 +78,20 @@ def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, shuffled: bool
 
 
 class Touched:
-    """The elements that one iteration of a loop has read and written."""
+    """The elements that one iteration of a loop has read and written, each an array and a number in it."""
 
     def __init__(self) -> None:
-        self.read: set[Any] = set()
-        self.written: set[Any] = set()
+        self.read: set[tuple[Buffer, int]] = set()
+        self.written: set[tuple[Buffer, int]] = set()
+
+    def add(self, iterations: Sequence[Touched], of_kernel: bool) -> None:
+        """Add those of iterations within it, perhaps with those of arrays that are private to a kernel."""
+        read, written = ([getattr(each, kind) for each in iterations] for kind in ("read", "written"))
+        for own, inner in ((self.read, read), (self.written, written)):
+            if of_kernel:
+                own.update(*inner)
+            else:
+                own.update(each for some in inner for each in some if not each[0].is_of_kernel)
 
 
 class Interpreter:
@@ -89,8 +110,8 @@ class Interpreter:
         self.parallel: dict[Loop, bool] = {}
         self.indices: dict[int, Parts] = {}
         """Parts of indices by their ids; an index stays alive, so that no other gets its id."""
-        self.places: dict[tuple[int, int], tuple[Any, Index, int]] = {}
-        """Offsets of elements, and sizes of arrays, by the ids of arrays and of indices."""
+        self.places: dict[tuple[int, int], tuple[Any, Index, int, Index | None]] = {}
+        """Offsets of elements, sizes of arrays, and numbers of elements that share offsets, by ids."""
         self.operations: dict[int, Op] = {}
         """Operations at the sizes of this run, by the numbers of scalars."""
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
@@ -204,19 +225,27 @@ class Interpreter:
         parallel = self.parallel[loop]
         if self.random and parallel:
             self.random.shuffle(iterations)
-        around, own = self.touched, [Touched() for _ in iterations] if parallel else []
+        has_teams = loop.axis.is_concurrent and loop.axis is not Axis.THREAD
+        is_checked = parallel and (has_teams or len(iterations) > 1)
+        around, own = self.touched, [Touched() for _ in iterations] if is_checked else []
         teams = self.teams
-        self.teams = len(around) + 1 if loop.axis.is_concurrent and loop.axis is not Axis.THREAD else teams
+        self.teams = len(around) + 1 if has_teams else teams
         self.is_copying = loop.axis is Axis.COPY
         for place, number in enumerate(iterations):
-            if loop.axis.has_team:
-                self.copies = [[]]
             self.values[variable] = number
-            self.touched = [*around, own[place]] if parallel else around
+            if loop.axis.has_team:
+                self.begin_team()
+            self.touched = [*around, own[place]] if own else around
             if all(map(self.holds, loop.conditions)):
                 self.items(loop.body[:-1] if loop.axis is Axis.EITHER else loop.body)
-        self.touched, self.teams, self.is_copying = around, teams, False
         assert_independent(own)
+        if own and around:
+            around[-1].add(own, of_kernel=len(around) > self.teams)
+        self.touched, self.teams, self.is_copying = around, teams, False
+
+    def begin_team(self) -> None:
+        """Begin an iteration that a team runs."""
+        self.copies = [[]]
 
     def holds(self, condition: Bounds) -> bool:
         """Test a condition."""
@@ -228,15 +257,16 @@ class Interpreter:
 
         Within a team, so are its shared memory, and the registers of its threads.
         """
-        if not self.touched or (self.teams and array.is_register):
-            return
         is_private = array.is_of_kernel
-        owner, places = (array, [*map(self.index, indices)]) if is_private else (array.home, [place])
-        elements = [(owner, *places)]
-        if np.ndarray in map(type, places):
-            elements = [(owner, *at) for at in product(*(np.ravel(each).tolist() for each in places))]
-        for touched in self.touched[self.teams if is_private else 0 :]:
-            getattr(touched, kind).update(elements)
+        if len(self.touched) <= (self.teams if is_private else 0) or (self.teams and array.is_register):
+            return
+        owner, (*_, element) = array if is_private else array.home, self.places[id(array), id(indices)]
+        number = place if element is None or not is_private else self.index(element)
+        touched = getattr(self.touched[-1], kind)
+        if isinstance(number, np.ndarray):
+            touched.update((owner, each) for each in number.ravel().tolist())
+        else:
+            touched.add((owner, number))
 
     def statement(self, s: Any) -> None:
         """Run one statement."""
@@ -301,8 +331,10 @@ class Interpreter:
         """Compute the offset of an element, and assert that it is within the array."""
         key = id(array), id(indices)
         if key not in self.places:
-            self.places[key] = indices, array.flat(tuple(indices)), self.size(array.size)
-        _, index, size = self.places[key]
+            at, shares = tuple(indices), len(array.order) < len(indices)
+            number = replace(array, order=ROW_MAJOR).flat(at) if shares else None
+            self.places[key] = indices, array.flat(at), self.size(array.size), number
+        _, index, size, _ = self.places[key]
         place = self.index(index)
         if not (0 <= place < size if isinstance(place, int) else np.all((place >= 0) & (place < size))):
             raise AssertionError(f"{array.name} has no element {place}")
@@ -408,12 +440,15 @@ def attended(
 
 def assert_independent(iterations: Sequence[Touched]) -> None:
     """Raises AssertionError if one iteration reads or writes an element that another writes."""
-    writers: dict[Any, int] = {}
-    for number, touched in enumerate(iterations):
-        for element in touched.written:
-            if writers.setdefault(element, number) != number:
-                raise AssertionError(f"{element} is written by two iterations of a parallel loop")
-    for number, touched in enumerate(iterations):
-        for element in touched.read:
-            if writers.get(element, number) != number:
-                raise AssertionError(f"{element} is written by one iteration and read by another")
+    written = set[Any]().union(*(touched.written for touched in iterations))
+    if len(written) < sum(len(touched.written) for touched in iterations):
+        raise AssertionError(f"{twice(iterations)} is written by two iterations of a parallel loop")
+    for touched in iterations:
+        for element in (touched.read & written) - touched.written:
+            raise AssertionError(f"{element} is written by one iteration and read by another")
+
+
+def twice(iterations: Sequence[Touched]) -> Any:
+    """Return an element that two iterations write."""
+    count = Counter(element for touched in iterations for element in touched.written)
+    return next(element for element, times in count.items() if times > 1)

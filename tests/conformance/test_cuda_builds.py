@@ -12,10 +12,10 @@ from catgrad.backends.cuda.tools import NVCC
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from examples import char_gpt, digits, iris, llama, lstm
+from tests.compiled import compiled_once
 from tests.conformance.c_models import MODELS, classes, mlp
 from tests.covering import some
 from tests.targets import emit
-from tests.unit.c.build import run
 
 pytestmark = pytest.mark.skipif(bool(NVCC.missing()), reason=f"nvcc: {NVCC.missing()}")
 TASKS = {
@@ -74,7 +74,7 @@ def built(artifact, architectures, folder, *sources):
     wanted = [word for sm in architectures for word in ("-gencode", f"arch=compute_{sm},code=sm_{sm}")]
     strict = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-fPIC", "-Xptxas", "-v"]
     source = f"{artifact.program.name}.cu"
-    done = run(
+    done = compiled_once(
         *NVCC.command(), "-std=c++17", "-O3", *wanted, *strict, source, *sources, "-o", "out", cwd=folder
     )
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,9 @@ def test_tiles_are_stored_as_16_bytes(tmp_path):
     x, w = NdArrayType((4096, 128)), NdArrayType((128, 128))
     term = build(lambda x, w: x + ops.matmul(x, w), [x, w])
     emit(Functions({"residual": term}, "residual"), "cuda").write(tmp_path)
-    done = run(*NVCC.command(), "-std=c++17", "-O3", "-arch=compute_90", "-ptx", "residual.cu", cwd=tmp_path)
+    done = compiled_once(
+        *NVCC.command(), "-std=c++17", "-O3", "-arch=compute_90", "-ptx", "residual.cu", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "residual.cu").read_text().count("__global__") == 1
     accesses = re.findall(r"((?:ld|st)\.global\S+)", (tmp_path / "residual.ptx").read_text())
@@ -145,7 +147,7 @@ def test_a_row_is_read_after_the_barrier_behind_which_another_thread_wrote_it(tm
     term = build(mirrored, [NdArrayType((Dim("n"), 100))])
     emit(Functions({"mirrored": term}, "mirrored"), "cuda").write(tmp_path)
     flags = ("-std=c++17", "-O3", "-arch=compute_90", "-ptx")
-    done = run(*NVCC.command(), *flags, "mirrored.cu", cwd=tmp_path)
+    done = compiled_once(*NVCC.command(), *flags, "mirrored.cu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     kernels = re.findall(
         r"(?ms)^\.visible \.entry.*?^}|^\.entry.*?^}", (tmp_path / "mirrored.ptx").read_text()

@@ -10,11 +10,10 @@ import pytest
 
 from catgrad import NdArrayType, Task, layers, losses, mixed_precision, sgd
 from catgrad.loops.machine import GpuCosts
-from catgrad.tools import run
+from tests.compiled import compiled_once
 from tests.conformance.c_models import classes
 from tests.gpu import costs
 from tests.targets import cannot, emit
-from tests.unit.cuda.build import LIMIT
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NVCC
 
 MISSING = cannot("cuda")
@@ -65,7 +64,7 @@ def test_steps_on_odd_rows_have_the_losses_of_numpy(products):
 def test_only_the_last_strip_of_a_row_has_a_guard(tmp_path):
     """A guard of each element kept the loads of a row apart: each was a branch of its own."""
     emitted().write(tmp_path)
-    done = run([*NVCC, "-arch=compute_90", "-ptx", "odd.cu"], LIMIT, cwd=tmp_path)
+    done = compiled_once(*NVCC, "-arch=compute_90", "-ptx", "odd.cu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     [kernel] = re.findall(
         r"(?ms)^(?:\.visible )?\.entry \w+compute_loss_log_likelihood_and_d_y_hat\w+\(.*?^}",

@@ -6,7 +6,7 @@ Factors are small whole numbers, so that sums are exact, and results have the bi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -17,11 +17,11 @@ from catgrad.examples import char_gpt
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops
 from catgrad.errors import ToolError
 from catgrad.loops.machine import GpuCosts
-from catgrad.tools import run
+from tests.compiled import compiled_once
 from tests.conformance.c_models import classes
+from tests.faults import planted
 from tests.gpu import costs
 from tests.targets import cannot, emit
-from tests.unit.cuda.build import LIMIT
 from tests.unit.cuda.nvcc import NEEDS_NVCC, NEEDS_NVDISASM, NVCC, compiled, kernels, require_clean
 
 MISSING = cannot("cuda")
@@ -107,10 +107,11 @@ def cases(dtype):
 
 
 @cache
-def emitted(dtype):
+def emitted(dtype, *names):
     terms = {
         name: build(case.function, [NdArrayType(shape, dtype) for shape in case.shapes])
         for name, case in cases(dtype).items()
+        if name in names or not names
     }
     with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=100)):
         math = "tf32" if dtype is Dtype.float32 else "float32"
@@ -172,12 +173,7 @@ FLOAT_FAULTS = {
 @NEEDS_SIMULATOR
 @pytest.mark.parametrize("fault", FLOAT_FAULTS)
 def test_a_planted_fault_in_products_of_float32_is_an_error_or_gives_other_numbers(fault, monkeypatch):
-    old, new = FLOAT_FAULTS[fault]
-    artifact = emitted(Dtype.float32)
-    files = {name: str(text) for name, text in artifact.files.items()}
-    assert any(old in text for text in files.values())
-    files |= {name: files[name].replace(old, new) for name in ("products.cu", "products_runtime.cuh")}
-    wrong = replace(artifact, files=files).load()()
+    wrong = planted(emitted(Dtype.float32, "majors"), *FLOAT_FAULTS[fault], times=None).load()()
     wanted = of_random_numbers(loaded(Dtype.float32), "sm_90a", monkeypatch)
     is_wrong = False
     for order in ORDERS:
@@ -274,11 +270,14 @@ ALONE = sized(256, 64 * 9 - 8, 256, True, False)
 
 
 @cache
-def alone():
+def right():
+    """Emit it, and assert that it is right."""
     types = [NdArrayType(shape, Dtype.bfloat16) for shape in ALONE.shapes]
     terms = {"long": build(ALONE.function, types)}
     with costs(GpuCosts(multiprocessors=1, tensor_term_cycles=1000, warpgroup_term_cycles=100)):
-        return emit(Functions(terms, "products"), "cuda")
+        artifact = emit(Functions(terms, "products"), "cuda")
+    assert is_right(artifact)
+    return artifact
 
 
 @NEEDS_SIMULATOR
@@ -286,12 +285,7 @@ def alone():
 def test_a_planted_fault_is_an_error_or_gives_other_numbers(fault, monkeypatch):
     """A block computes both tiles."""
     monkeypatch.setenv("CUDA_SIMULATOR_MULTIPROCESSORS", "1")
-    files = {name: str(text) for name, text in alone().files.items()}
-    old, new = FAULTS[fault]
-    [name] = [name for name in ("products.cu", "products_runtime.cuh") if old in files[name]]
-    assert files[name].count(old) == 1
-    files[name] = files[name].replace(old, new)
-    assert is_right(alone()) and not is_right(replace(alone(), files=files))
+    assert not is_right(planted(right(), *FAULTS[fault]))
 
 
 def is_right(artifact):
@@ -307,10 +301,8 @@ def is_right(artifact):
 
 @NEEDS_SIMULATOR
 def test_an_operand_that_cannot_be_mapped_is_an_error():
-    files = {name: str(text) for name, text in alone().files.items()}
     encoded = "(cuuint64_t)x.strides[i] * element"
-    files["products_runtime.cuh"] = files["products_runtime.cuh"].replace(encoded, encoded + " + 4")
-    program = replace(alone(), files=files).load()()
+    program = planted(right(), encoded, encoded + " + 4").load()()
     with pytest.raises(ToolError, match="must"):
         program.long(*ALONE.arrays(Dtype.bfloat16))
 
@@ -345,7 +337,7 @@ def test_ptxas_serialises_and_spills_nothing(architecture, options, folder, dtyp
 @NEEDS_NVCC
 def test_one_library_has_code_for_several_gpus(folder):
     generated = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in ("80", "90a")]
-    done = run([*NVCC, *generated, "-fatbin", "-o", "products.fatbin", "products.cu"], LIMIT, cwd=folder)
+    done = compiled_once(*NVCC, *generated, "-fatbin", "-o", "products.fatbin", "products.cu", cwd=folder)
     assert done.returncode == 0, done.stderr
 
 

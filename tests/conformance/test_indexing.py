@@ -77,18 +77,24 @@ def test_gradients_of_gathered_slices(target, axis):
     )
 
 
+ACCESSES = {
+    "along an axis": (ops.take_along_axis, ops.scatter_add_along_axis, (1, 3), (1, 2)),
+    "rows": (ops.gather, ops.scatter_add, (3, 2), (2,)),
+}
+"""Functions that read and add at indices, with shapes of an array and of its indices."""
+
+
 @on_targets
-@pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
-def test_indices_out_of_range_are_refused(target, index):
-    types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
-    x = np.zeros((1, 3), np.float32)
-    for term in (
-        build(ops.take_along_axis, types),
-        build(lambda x, i: ops.scatter_add_along_axis(ops.take_along_axis(x, i * 0), i, 3), types),
-    ):
+@pytest.mark.parametrize("index", [[0, 3], [-1, 0]])
+@pytest.mark.parametrize("name", ACCESSES)
+def test_indices_out_of_range_are_refused(target, name, index):
+    read, add, shape, places = ACCESSES[name]
+    types = [NdArrayType(shape), NdArrayType(places, Dtype.int64)]
+    x = np.zeros(shape, np.float32)
+    for term in (build(read, types), build(lambda x, i: add(read(x, i * 0), i, 3), types)):
         for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
             with pytest.raises(IndexError, match="an index must lie in"):
-                compute(term, x, np.array(index))
+                compute(term, x, np.reshape(index, places))
 
 
 @on_targets_with("symbolic sizes")

@@ -88,9 +88,9 @@ def test_packed_weights_give_the_same_bits(name, openmp):
         np.testing.assert_array_equal(predict(x), learner.predict(x))
 
 
-def packed(task, **options):
+def packed(artifact):
     """List the names of the weights that are packed."""
-    manifest = json.loads(emit(task, "c", **options).files["manifest.json"])
+    manifest = json.loads(artifact.files["manifest.json"])
     return [weight["name"] for weight in manifest.get("prepared", ())]
 
 
@@ -116,8 +116,9 @@ PARTLY = {
 @pytest.mark.parametrize("openmp", [False, True])
 def test_packed_int8_weights_give_the_bits_of_numpy(openmp):
     small = eight_bits()
-    assert packed(small, functions=PREDICT) == ["first.weight", "last.weight"]
-    model = emit(small, "c", functions=PREDICT, openmp=openmp).load()()
+    artifact = emit(small, "c", functions=PREDICT, openmp=openmp)
+    assert packed(artifact) == ["first.weight", "last.weight"]
+    model = artifact.load()()
     reference, buffers = emit(small, "numpy", functions=["predict"]).load()(), model.init_buffers()
     for n in SIZES:
         x = inputs(small.model, n)
@@ -129,8 +130,9 @@ def test_packed_int8_weights_give_the_bits_of_numpy(openmp):
 def test_packed_int8_weights_beside_parameters_give_the_same_bits(name):
     options, expected = PARTLY[name]
     small = eight_bits(**options)
-    assert packed(small) == expected
-    learner = emit(small, "c").load()().learner(SEED)
+    artifact = emit(small, "c")
+    assert packed(artifact) == expected
+    learner = artifact.load()().learner(SEED)
     for n in SIZES:
         x = inputs(small.model, n)
         learner.step(x, np.ones((n, 33), np.float32))
@@ -138,20 +140,20 @@ def test_packed_int8_weights_beside_parameters_give_the_same_bits(name):
 
 
 def test_int8_weights_are_not_packed_for_one_row():
-    assert packed(eight_bits(rows=1), functions=PREDICT) == []
-    assert packed(eight_bits(rows=8), functions=PREDICT) == ["first.weight", "last.weight"]
+    assert packed(emit(eight_bits(rows=1), "c", functions=PREDICT)) == []
+    assert packed(emit(eight_bits(rows=8), "c", functions=PREDICT)) == ["first.weight", "last.weight"]
 
 
 def test_weights_of_dense_layers_are_packed():
-    assert packed(dense()) == ["first.weight", "last.weight"]
+    assert packed(emit(dense(), "c")) == ["first.weight", "last.weight"]
 
 
 def test_windows_of_images_are_not_packed():
-    assert packed(convolution()) == ["3.head.weight"]
+    assert packed(emit(convolution(), "c")) == ["3.head.weight"]
 
 
 def test_a_matrix_is_packed_for_each_direction_in_which_it_is_read():
-    assert packed(tied()) == ["weight", "weight"]
+    assert packed(emit(tied(), "c")) == ["weight", "weight"]
 
 
 def test_models_without_products_of_weights_have_predictions_too():

@@ -47,17 +47,8 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     copy = tmp_path_factory.mktemp("source") / "plugin"
     subprocess.run(["cp", "-r", PLUGIN, copy], check=True)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(folder),
-        str(copy),
-    ]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [*pip, "--target", str(folder), str(copy)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {**os.environ, "PYTHONPATH": str(folder)}

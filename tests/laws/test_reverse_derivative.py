@@ -114,23 +114,14 @@ def test_rd7_mixed_partials_are_symmetric(f, seed):
     assert equal(evaluate(second, a, b, c, d), evaluate(second, a, c, b, d))
 
 
-@given(st.data())
-def test_reverse_is_a_functor(data):
-    """R(f ; g) = R(f) ; R(g) and R(f ⊗ g) = R(f) ⊗ R(g), as diagrams."""
-    f = data.draw(integer_terms(size=3))
-    g = data.draw(integer_terms(sources=list(f.target.table), size=3))
-    functor = Reverse()
+@pytest.mark.parametrize(("functor", "size"), [(Reverse(), 3), (Expand(), 4)], ids=["reverse", "expand"])
+@given(data=st.data())
+def test_functors(functor, size, data):
+    """F(f ; g) = F(f) ; F(g) and F(f ⊗ g) = F(f) ⊗ F(g), as diagrams."""
+    f = data.draw(integer_terms(size=size))
+    g = data.draw(integer_terms(sources=list(f.target.table), size=size))
     assert isomorphic(functor(f >> g), functor(f) >> functor(g))
     assert isomorphic(functor(f @ g), functor(f) @ functor(g))
-
-
-@given(st.data())
-def test_expand_is_a_functor(data):
-    f = data.draw(integer_terms(size=4))
-    g = data.draw(integer_terms(sources=list(f.target.table), size=4))
-    expand = Expand()
-    assert isomorphic(expand(f >> g), expand(f) >> expand(g))
-    assert isomorphic(expand(f @ g), expand(f) @ expand(g))
 
 
 def examples(differentiable=False):

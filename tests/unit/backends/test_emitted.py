@@ -320,8 +320,8 @@ def bare_python(tmp_path_factory):
     python = interpreter("3.13")
     folder = tmp_path_factory.mktemp("bare") / "venv"
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet"]
-    subprocess.run([*pip, "numpy>=2,<3"], check=True, capture_output=True)
+    install = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--no-compile"]
+    subprocess.run([*install, "--quiet", "numpy>=2,<3"], check=True, capture_output=True)
     return folder / "bin/python"
 
 

@@ -12,14 +12,12 @@ from catgrad.backends.c.compiler import version
 from catgrad.backends.cuda_simulator import COMPILER, library
 
 from catgrad.tools import run
+from tests.compiled import LIMIT
 
 from .device import Device
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[2]
-LIMIT = 240
-"""Seconds for a program, fewer than a test has."""
-
 ORDERS = ("forward", "backward", "random:1", "random:2")
 """Orders in which the simulator runs threads."""
 

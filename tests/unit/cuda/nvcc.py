@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from catgrad.tools import run
-
-from .build import LIMIT
+from tests.compiled import LIMIT, compiled_once
 
 NEEDS_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
 ARCHITECTURES = pytest.mark.parametrize(
@@ -24,7 +23,7 @@ NVCC = ("nvcc", "-std=c++17", "-O3", "-Werror", "all-warnings", "-Xcompiler", "-
 def compiled(source, folder, *options):
     """Compile a file in a folder to machine code, and return the messages of ptxas."""
     target = Path(source).with_suffix(".cubin").name
-    done = run([*NVCC, *options, "-Xptxas", "-v", "-cubin", "-o", target, source], LIMIT, cwd=folder)
+    done = compiled_once(*NVCC, *options, "-Xptxas", "-v", "-cubin", "-o", target, source, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stderr
 

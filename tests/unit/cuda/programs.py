@@ -30,17 +30,17 @@ def simulated(folder, name, source, flags=(), out="program"):
     made = folder / "simulated"
     made.mkdir(exist_ok=True)
     for path in (*folder.iterdir(), Path(source)):
-        if path.suffix in simulator.SUFFIXES or path.suffix == ".cpp":
+        if path.suffix in (*simulator.SUFFIXES, ".c", ".cpp"):
             (made / path.name).write_text(simulator.translate(path.read_text()))
     library, files = made / f"{name}.o", made / f"{name}_files.o"
     if not library.exists():
         _compile(made / f"{name}.cu", library, flags)
-        built("gcc", "-std=c11", "-c", folder / f"{name}_files.c", "-o", files)
+        built("gcc", "-std=c11", "-c", f"{name}_files.c", "-o", files, cwd=made)
     _compile(made / Path(source).name, made / f"{out}.o", (*STRICT, *flags))
-    built("g++", *flags, made / f"{out}.o", library, files, "-o", made / out)
+    built("g++", *flags, made / f"{out}.o", library, files, "-o", made / out, cwd=made)
     return made / out
 
 
 def _compile(source, to, flags):
     command = [*simulator.COMPILER.command(), *FLAGS, *flags, f"-I{HEADERS}"]
-    built(*command, "-x", "c++", "-c", source, "-o", to)
+    built(*command, "-x", "c++", "-c", source, "-o", to, cwd=to.parent)

@@ -67,17 +67,23 @@ def test_training_in_the_sprite_equals_steps(vm):
         assert machine.array(name) == pytest.approx(array.reshape(-1), rel=1e-5)
 
 
-@pytest.mark.covering
-@on_machines
-@pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
-def test_accuracy_is_that_of_the_predictions(vm, one_hot):
+def trained(vm, one_hot):
+    """Train a project for 20 steps; returns its machine, a learner with its parameters, and the targets."""
     task, y = (dense(), Y) if one_hot else (labelled(), Y.argmax(axis=1))
     artifact = emit(task, "scratch", batch=4, data=(X, y), classes=SPECIES)
     machine = opened(artifact, vm)
     machine.call("train %s steps", 20)
-    machine.call("measure accuracy")
     learner = emit(task, "numpy").load()().learner(0)
     learner.parameters = {s.name: machine.array(s.name).reshape(s.type.shape) for s in _slots(artifact)}
+    return machine, learner, y
+
+
+@pytest.mark.covering
+@on_machines
+@pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
+def test_accuracy_is_that_of_the_predictions(vm, one_hot):
+    machine, learner, y = trained(vm, one_hot)
+    machine.call("measure accuracy")
     scores = learner.predict(X)
     assert machine.variable("accuracy") == pytest.approx(100 * accuracy(scores, y), abs=0.06)
     assert machine.variable("guess") == SPECIES[scores[-1].argmax()]
@@ -87,14 +93,9 @@ def test_accuracy_is_that_of_the_predictions(vm, one_hot):
 @on_machines
 @pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
 def test_training_shows_one_example_and_the_guess_for_it(vm, one_hot):
-    task, y = (dense(), Y) if one_hot else (labelled(), Y.argmax(axis=1))
-    artifact = emit(task, "scratch", batch=4, data=(X, y), classes=SPECIES)
-    machine = opened(artifact, vm)
-    machine.call("train %s steps", 20)
+    machine, learner, y = trained(vm, one_hot)
     x, target = machine.array("input"), machine.array("target")
     assert any(np.allclose(x, row) and (target == label).all() for row, label in zip(X, y, strict=True))
-    learner = emit(task, "numpy").load()().learner(0)
-    learner.parameters = {s.name: machine.array(s.name).reshape(s.type.shape) for s in _slots(artifact)}
     [scores] = learner.predict(x[None])
     assert machine.array("output") == pytest.approx(scores, rel=1e-5)
     assert machine.variable("guess") == SPECIES[scores.argmax()]
