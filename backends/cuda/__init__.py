@@ -16,7 +16,7 @@ from ..c import BACKEND as C
 from ..c import prepare as prepare_c
 from ..c.interface import CODES
 from ..host.learner import STEP_MANY
-from .functions import template_context
+from .functions import CudaFunctions
 from .loading import load
 from .machine import ALIGNMENT
 from .options import Options
@@ -75,7 +75,7 @@ BACKEND = Backend(
     variants={STEP_MANY: Kind.STEP},
     prepare=prepare,
     passes=(widen_late,),
-    template_context=template_context,
+    template_context=lambda backend, program: CudaFunctions(backend, program).context(),
     lowers_to_loops=OPERATIONS | TABLES | ATTENTION,
     runtime_learning_rate=True,
     known_gaps={"infinite weights": "a reverse of a convolution multiplies them by zeros beside its windows"},

@@ -154,8 +154,3 @@ class _Guards:
         first, self.words = self.words, self.words + 2
         parts = tuple(tuple(self.lines(part, first + k)) for k, part in enumerate(line.parts))
         return GuardedBranch(line.condition, parts, guard=guard, first=first)  # type: ignore[arg-type]
-
-
-def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """Return the variables that the templates read."""
-    return CudaFunctions(backend, program).context()

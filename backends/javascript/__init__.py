@@ -10,7 +10,7 @@ from catgrad.programs.program import Program
 
 from .. import templates
 from ..host.sizes import with_free_sizes
-from .functions import template_context
+from .functions import ModuleFunctions
 from .loading import load
 from .session import NODE
 
@@ -31,7 +31,7 @@ BACKEND = Backend(
     load=load,
     needs=(NODE,),
     prepare=prepare,
-    template_context=template_context,
+    template_context=lambda backend, program: ModuleFunctions(backend, program).context(),
     lowers_to_loops=OPERATIONS | TABLES,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={"16 bits": NO_16_BITS, "64 bits": NO_64_BITS},

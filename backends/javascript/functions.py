@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from catgrad.backend import Backend
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import PASSES
 from catgrad.loops.passes.schedule.unroll import unroll
@@ -50,8 +49,3 @@ def methods(program: Program) -> dict[str, str]:
     """Name the method of each function."""
     namer = Namer(METHODS)
     return {f.name: namer.fresh(f.name) for f in program.functions}
-
-
-def template_context(backend: Backend, program: Program) -> dict[str, object]:
-    """Return the variables that the templates of the target javascript read."""
-    return ModuleFunctions(backend, program).context()

@@ -16,7 +16,7 @@ from .. import templates
 from ..host.sizes import with_free_sizes
 from ..javascript import BACKEND as JAVASCRIPT
 from .adapter import ADAPTER
-from .functions import template_context
+from .functions import WebGpuFunctions
 from .loading import load
 
 NO_FLOATS = "WGSL has no numbers of 64 bits, and those of 16 are optional"
@@ -68,7 +68,7 @@ BACKEND = Backend(
     load=load,
     needs=(ADAPTER,),
     prepare=prepare,
-    template_context=template_context,
+    template_context=lambda backend, program: WebGpuFunctions(backend, program).context(),
     lowers_to_loops=OPERATIONS | TABLES,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64, "beyond 32 bits": INT64},

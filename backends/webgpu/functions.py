@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -79,8 +79,3 @@ def _shared(lines: Sequence[Line]) -> Iterator[LocalArray]:
         if isinstance(line, LocalArray) and line.is_shared:
             yield line
         yield from _shared(getattr(line, "lines", ()))
-
-
-def template_context(backend: Backend, program: Program) -> Mapping[str, object]:
-    """Return the variables that the templates of the target webgpu read."""
-    return WebGpuFunctions(backend, program).context()

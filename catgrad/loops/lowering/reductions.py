@@ -29,13 +29,12 @@ def _(op: Max, stages: Stages, apply: Apply, position: int) -> None:
 
 
 @stage.register
-def _(op: ArgMax, stages: Stages, apply: Apply, position: int) -> None:
-    _index_of_extremum(stages, apply, op)
-
-
-@stage.register
-def _(op: ArgMin, stages: Stages, apply: Apply, position: int) -> None:
-    _index_of_extremum(stages, apply, op)
+def _(op: ArgMax | ArgMin, stages: Stages, apply: Apply, position: int) -> None:
+    (x,), value = apply.inputs, apply.outputs[0]
+    loops = [Variable(size) for size in stages.types[x].shape]
+    free = [v for axis, v in enumerate(loops) if axis != op.axis]
+    scalar = stages.elements.at(x, tuple(map(index, loops)))
+    stages.reduce(value, tuple(map(index, free)), free, [loops[op.axis]], op, scalar)
 
 
 @stage.register
@@ -64,11 +63,3 @@ def _reduce(stages: Stages, apply: Apply, axes: tuple[int, ...], op: Op, start: 
     kept = [axis for number, axis in enumerate(loops) if number not in axes]
     free, summed = [v for axis in kept for v in axis], [v for axis in axes for v in loops[axis]]
     stages.reduce(value, places(kept), free, summed, op, scalar, start)
-
-
-def _index_of_extremum(stages: Stages, apply: Apply, op: ArgMax | ArgMin) -> None:
-    (x,), value = apply.inputs, apply.outputs[0]
-    loops = [Variable(size) for size in stages.types[x].shape]
-    free = [v for axis, v in enumerate(loops) if axis != op.axis]
-    scalar = stages.elements.at(x, tuple(map(index, loops)))
-    stages.reduce(value, tuple(map(index, free)), free, [loops[op.axis]], op, scalar)

@@ -21,23 +21,20 @@ State = tuple[Var, ...]
 Activation = Callable[[Var], Var]
 Numbers = Sequence[float] | None
 
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": ops.relu,
-    "sigmoid": ops.sigmoid,
-    "softplus": ops.softplus,
-    "tanh": ops.tanh,
-    "softsign": lambda x: x / (1 + ops.absolute(x)),
-}
-
-PARAMETRIC: dict[str, tuple[Callable[..., Var], tuple[float, ...]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[..., Var], tuple[float, ...]]] = {
+    "relu": (ops.relu, ()),
+    "sigmoid": (ops.sigmoid, ()),
+    "softplus": (ops.softplus, ()),
+    "tanh": (ops.tanh, ()),
+    "softsign": (lambda x: x / (1 + ops.absolute(x)), ()),
     "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
-    "elu": (lambda x, alpha: ops.elu(x, alpha), (1.0,)),
+    "elu": (ops.elu, (1.0,)),
     "hardsigmoid": (lambda x, alpha, beta: ops.clamp(alpha * x + beta, 0.0, 1.0), (0.2, 0.5)),
-    "leakyrelu": (lambda x, alpha: ops.leaky_relu(x, alpha), (0.01,)),
+    "leakyrelu": (ops.leaky_relu, (0.01,)),
     "scaledtanh": (lambda x, alpha, beta: alpha * ops.tanh(beta * x), (1.0, 1.0)),
     "thresholdedrelu": (lambda x, alpha: ops.select(x > alpha, x, ops.zeros_like(x)), (1.0,)),
 }
-"""Activations with α, or α and β, and these numbers where a layer gives none."""
+"""Activations, and their α, or α and β, where a layer gives none."""
 
 
 class Weights(NamedTuple):
@@ -68,14 +65,12 @@ def _activations(
     names: list[str] | None, default: list[str], direction: str, alpha: Numbers, beta: Numbers
 ) -> list[Activation]:
     """Return the functions of all directions; those with numbers take the next of α and β, or their own."""
-    every, numbers = {**ACTIVATIONS, **PARAMETRIC}, (iter(alpha or ()), iter(beta or ()))
+    numbers = iter(alpha or ()), iter(beta or ())
     found: list[Activation] = []
     for name in [name.lower() for name in names or default * len(_directions(direction))]:
-        require(name in every, f"an activation must be one of {', '.join(every)}", f"it is {name!r}")
-        if name in ACTIVATIONS:
-            found.append(ACTIVATIONS[name])
-            continue
-        function, usual = PARAMETRIC[name]
+        known = ", ".join(ACTIVATIONS)
+        require(name in ACTIVATIONS, f"an activation must be one of {known}", f"it is {name!r}")
+        function, usual = ACTIVATIONS[name]
         given = [next(rest, number) for rest, number in zip(numbers, usual, strict=False)]
         found.append(partial(_applied, function, given))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
@@ -69,20 +70,25 @@ def adaptive(spatial: int, is_max: bool, x: Var, size: Numbers) -> Var | tuple[V
     return (y, None) if is_max else y
 
 
-def upsample(spatial: int, x: Any, size: Numbers | None, factors: Any = None) -> Any:
-    """Nearest element of each place of a larger image."""
+def upsample(spatial: int, shift: float, x: Any, size: Numbers | None, factors: Any = None) -> Any:
+    """Nearest element of each place of a larger image: that at (i + shift) · step, rounded down."""
     sizes = x.shape[2:]
     if size is None:
         wanted = tuple(int(n * factor) for n, factor in zip(sizes, factors, strict=True))
     else:
-        wanted, factors = each(size, spatial), [None] * spatial
-    places = [*map(_nearest, sizes, wanted, factors)]
+        wanted, factors = each(size, spatial), factors or [None] * spatial
+    places = [_nearest(*axis, shift) for axis in zip(sizes, wanted, factors, strict=True)]
     by = tuple(m // n for m, n in zip(wanted, sizes, strict=True))
     if all(np.array_equal(p, np.arange(n).repeat(k)) for p, n, k in zip(places, sizes, by, strict=True)):
         return ops.upsample_nearest(x, by)
     for axis, index in enumerate(places):
         x = ops.take(x, ops.array(index, Dtype.int64), axis + 2)
     return x
+
+
+def _register_nearest(name: str, sampled: Callable[..., Any]) -> None:
+    aten(f"{name}.vec")(sampled)
+    aten(f"{name}.default")(lambda x, size, *factors, **named: sampled(x, size, factors))
 
 
 for _d in (1, 2, 3):
@@ -92,13 +98,14 @@ for _d in (1, 2, 3):
     aten(f"adaptive_avg_pool{_d}d.default", *[f"_adaptive_avg_pool{_d}d.default"][: _d - 1])(
         partial(adaptive, _d, False)
     )
-    aten(f"upsample_nearest{_d}d.vec")(partial(upsample, _d))
+    _register_nearest(f"upsample_nearest{_d}d", partial(upsample, _d, 0))
+    _register_nearest(f"_upsample_nearest_exact{_d}d", partial(upsample, _d, 0.5))
 
 
-def _nearest(size: int, wanted: int, factor: float | None) -> Array:
+def _nearest(size: int, wanted: int, factor: float | None, shift: float) -> Array:
     """Return the places in an axis that nearest-neighbour sampling reads, in float32 as PyTorch."""
     step = np.float32(1 / factor) if factor else np.float32(size) / np.float32(wanted)
-    places = np.floor(np.arange(wanted, dtype=np.float32) * step).astype(np.int64)
+    places = np.floor((np.arange(wanted, dtype=np.float32) + np.float32(shift)) * step).astype(np.int64)
     result: Array = np.minimum(places, size - 1)
     return result
 

@@ -24,11 +24,7 @@ def per_tensor(x: Var, scale: Var | float, zero_point: Var | int, quant_min: int
     return ops.fake_quantise(x, s, z, None, quant_min, quant_max)
 
 
-@aten("fake_quantize_per_channel_affine.default")
-def per_channel(x: Var, scale: Var, zero_point: Var, axis: int, quant_min: int, quant_max: int) -> Var:
-    """Quantise with a scale and a zero point for each element along an axis."""
-    return ops.fake_quantise(x, scale, zero_point, axis, quant_min, quant_max)
-
+aten("fake_quantize_per_channel_affine.default")(ops.fake_quantise)
 
 QUANTISE, DEQUANTISE = (f"quantized_decomposed.{half}quantize" for half in ("", "de"))
 

@@ -1,18 +1,14 @@
-"""Resampling of images: linear, cubic and nearest interpolation, sampling on a grid."""
+"""Resampling of images: linear and cubic interpolation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from catgrad import ops
 from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.resample import Taps, cubic, linear, places, resample, within
 from catgrad.terms.var import Var
-from catgrad.types import Dtype
 
 Factors = Sequence[float | None]
 
@@ -56,34 +52,3 @@ for _name, _spatial, _taps in (
     ("upsample_bicubic2d", 2, cubic),
 ):
     _register(_name, _spatial, _taps)
-
-
-def _nearest(x: Var, sizes: Sequence[int], factors: Factors, shift: float) -> Var:
-    """Sample the elements at the places (i + shift) · step, rounded down, in float32 as PyTorch."""
-    for axis, (count, factor) in enumerate(zip(sizes, factors, strict=True), 2):
-        size = x.shape[axis]
-        step = np.float32(1 / factor) if factor else np.float32(size) / np.float32(count)
-        numbers = ops.iota(count, Dtype.float32)
-        index = ops.cast((numbers + shift if shift else numbers) * float(step), Dtype.int64)
-        last = ops.number_of(size - 1, Dtype.int64)
-        last = ops.broadcast(last, index.shape)
-        x = ops.take(x, ops.select(index > last, last, index), axis)
-    return x
-
-
-def _register_nearest(spatial: int) -> None:
-    @aten(f"_upsample_nearest_exact{spatial}d.vec")
-    def exact_by_sizes_or_factors(x: Var, size: Numbers | None, factors: Any = None) -> Var:
-        return _nearest(x, *_sizes(x, size, factors, spatial), 0.5)
-
-    @aten(f"_upsample_nearest_exact{spatial}d.default")
-    def exact_by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Var:
-        return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0.5)
-
-    @aten(f"upsample_nearest{spatial}d.default")
-    def by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Var:
-        return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0)
-
-
-for _spatial in (1, 2, 3):
-    _register_nearest(_spatial)

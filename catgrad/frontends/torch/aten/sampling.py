@@ -18,11 +18,7 @@ from catgrad.terms.var import Var
 
 SUM, MEAN, MAX = range(3)
 
-
-@aten("grid_sampler_2d.default", "grid_sampler_3d.default")
-def grid_sampler(x: Var, grid: Var, interpolation: int, padding: int, align_corners: bool) -> Any:
-    """Sample images at the points of a grid: linear, nearest or cubic; zeros, border or reflection beyond."""
-    return grid_sample(x, grid, interpolation, padding, align_corners)
+aten("grid_sampler_2d.default", "grid_sampler_3d.default")(grid_sample)
 
 
 def _pooling(spatial: int) -> None:
