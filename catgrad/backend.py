@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from catgrad.programs.program import Function, Program, nest, operations, requir
 from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.op import Op
 from catgrad.tools import Tool
-from catgrad.types import Dtype
+from catgrad.types import Dtype, NdArrayType
 
 if TYPE_CHECKING:
     import jinja2
@@ -63,7 +63,8 @@ class Backend:
 
     folders: tuple[Path, ...]
     """Template folders: its own, then those it inherits from. Each has `ops.j2`, with a macro for each
-    operation that the target prints; other operations are expanded to their bodies."""
+    operation that the target prints, or an entry of `expressions`, a text with places for operands; other
+    operations are expanded to their bodies."""
 
     files: Mapping[str, str]
     """The template of each emitted file; a file that renders to nothing is omitted."""
@@ -159,6 +160,8 @@ class Backend:
         for folder in reversed(self.folders):
             environment = self.environment.overlay(loader=self._loader(folder))
             module = vars(environment.get_template("ops.j2").module)
+            forms = module.get("expressions", {})
+            macros |= {name: partial(_filled, form) for name, form in forms.items()}
             macros |= {name: value for name, value in module.items() if callable(value)}
             binding |= module.get("binding", {})
             reserved |= set(module.get("reserved", "").split())
@@ -274,6 +277,11 @@ class Backend:
                 f"{program.name} has some of {' and '.join(narrow)}: {reason}",
                 "build the model in float32, without mixed precision, or choose another target",
             )
+
+
+def _filled(form: str, f: object, op: Op, type: NdArrayType, *operands: str) -> str:
+    """Write operands into the places of an expression, as a macro that reads nothing else."""
+    return form.format(*operands)
 
 
 def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName:

@@ -71,23 +71,27 @@ class Namer:
         """Return a namer for an inner scope; outside, its names are free again."""
         return Namer(self._taken)
 
-    def fresh(self, preferred: str) -> str:
-        """Return `preferred` as a unique ASCII identifier: other characters become underscores, and a number
-        is appended if the name is taken.
+    def fresh(self, *preferred: str) -> str:
+        """Return the first of these as a unique ASCII identifier, or else the next that is free.
 
-        Compilers reserve names that begin with an underscore, so no identifier does.
+        Other characters become underscores, and a number is appended to the first if all are taken.
         """
+        bases = [*map(self._identifier, preferred)]
+        name = next((base for base in bases if base not in self._taken), bases[0])
+        while name in self._taken:
+            self._tried[bases[0]] += 1
+            name = f"{bases[0]}_{self._tried[bases[0]]}"
+        self._taken.add(name)
+        return name
+
+    def _identifier(self, preferred: str) -> str:
+        """Return an identifier; compilers reserve those that begin with an underscore."""
         base = re.sub(r"\W", "_", preferred, flags=re.ASCII)
         if not base[:1].isalpha():
             base = f"layer_{base.lstrip('_')}"
         if self._patterns.fullmatch(base):
             base = f"{base}_"
-        name = base
-        while name in self._taken:
-            self._tried[base] += 1
-            name = f"{base}_{self._tried[base]}"
-        self._taken.add(name)
-        return name
+        return base
 
 
 @cache

@@ -54,12 +54,9 @@ def _is_of_layers(line: CallLoop, places: Places) -> bool:
     if line.tables or _struct(line, places) is None:
         return False
     every = [*_every(line.lines)]
-    return len(every) >= MIN_CALLS and not any(map(_may_return, every))
-
-
-def _may_return(line: CallLine) -> bool:
-    """Tell whether a call ends the function around it, with an error."""
-    return isinstance(line, CallProduct) or (isinstance(line, Call) and line.checks)
+    return len(every) >= MIN_CALLS and not any(
+        isinstance(each, CallProduct) or (isinstance(each, Call) and each.checks) for each in every
+    )
 
 
 def _layer(

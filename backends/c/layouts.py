@@ -11,6 +11,7 @@ from math import prod
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.programs.ports import TABLES, Role
+from catgrad.programs.segments import pattern
 from catgrad.terms.state import Slot
 
 from ..kernels.structs import LayerStruct, Member
@@ -73,22 +74,33 @@ class Layout:
         found = []
         for layers, places in groupby(self.places, key=lambda place: place.layers):
             every = tuple(places)
-            width = len(every) // layers.count if layers else 1
-            found += (
-                [Part(None, (each,), 0) for each in every]
-                if not layers
-                else [Part(layers, every[:width], every[width].offset - every[0].offset)]
-            )
+            found += [Part.of(layers, every)] if layers else [Part(None, (each,), (each,)) for each in every]
         return found
 
 
 @dataclass(frozen=True)
 class Part:
-    """One array, or the arrays of the first of equal layers, which lie a `stride` of bytes apart."""
+    """One array, or the arrays of the first of equal layers, which lie a `stride` of bytes apart.
+
+    With `numbers`, the `names` in files have `{}` for that of the layer. `every` is of all layers.
+    """
 
     layers: LayerStruct | None
     places: tuple[Place, ...]
-    stride: int
+    every: tuple[Place, ...]
+    stride: int = 0
+    names: tuple[str, ...] = ()
+    numbers: range = range(0)
+
+    @classmethod
+    def of(cls, layers: LayerStruct, every: Sequence[Place]) -> Part:
+        """Describe equal layers by the arrays of all."""
+        width = len(every) // layers.count
+        found = [pattern([place.slot.name for place in every[k::width]]) for k in range(width)]
+        names, numbers = zip(*((each or ("", range(0))) for each in found), strict=True)
+        alike = numbers[0] if len({*numbers}) == 1 else range(0)
+        stride = every[width].offset - every[0].offset
+        return cls(layers, tuple(every[:width]), tuple(every), stride, names, alike)
 
 
 def aligned(bytes: int) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
+from ..host.functions import class_of_models
 from ..host.learner import LibraryLearner
 from .compiler import EXACT, C, shared_library
 from .harness import LibraryFunction
@@ -52,22 +53,8 @@ def loaded(
     learner_type: type[LibraryLearner] = LibraryLearner,
 ) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
-    attributes: dict[str, object] = {"program": program, "library": library}
-    for function in program.functions:
-        made = Initial if function.kind.is_initial else entry
-        attributes[function.name] = made(library, program, function)
-
-    def learner(self: Any, seed: int = 0) -> Any:
-        return learner_type(model, seed)  # not of a derived class, whose functions may be others
-
-    if Kind.STEP in program.kinds:
-        attributes["learner"] = learner
-    model = type("CompiledModel", (LoadedLibrary,), attributes)
-    return model
-
-
-class LoadedLibrary:
-    """A library, and the program it was printed from; functions take and return lists of arrays."""
-
-    program: ClassVar[Program]
-    library: ClassVar[SharedLibrary]
+    functions = {
+        function.name: (Initial if function.kind.is_initial else entry)(library, program, function)
+        for function in program.functions
+    }
+    return class_of_models(program, {"library": library, **functions}, learner_type)

@@ -63,7 +63,8 @@ def training(program: Program, functions: Mapping[str, Signature]) -> Data | Non
     [loss] = [port.type.dtype for port in separate(step.outputs)]
     first = {type.shape[0] if type.rank else None for type in types}
     [batch] = first if len(first) == 1 else [None]
-    if batch is None or loss not in PRINTED or not (isinstance(batch, int) or _is_symbol(batch)):
+    is_symbol = isinstance(batch, Dim) and batch == Dim(min(batch.symbols))
+    if loss not in PRINTED or not (isinstance(batch, int) or is_symbol):
         return None
     free = "" if isinstance(batch, int) else str(batch)
     if free and any(isinstance(n, Dim) and free in n.symbols for type in types for n in type.shape[1:]):
@@ -98,10 +99,6 @@ def require_shared(program: Program) -> None:
 def _column(port: Port, identifiers: Mapping[str, str]) -> Column:
     sizes = tuple(_text(size, identifiers) for size in port.type.shape[1:])
     return Column(port.name, FORMAT_NAMES[port.type.dtype.name], sizes)
-
-
-def _is_symbol(size: Size) -> bool:
-    return isinstance(size, Dim) and size == Dim(min(size.symbols))
 
 
 def _text(size: Size, identifiers: Mapping[str, str]) -> str:

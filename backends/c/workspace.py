@@ -61,7 +61,8 @@ def workspace_of(printer: FunctionPrinter) -> Workspace:
     """Describe the workspace of a function that is printed."""
     lowered, plan, texts, spell = printer.lowered, printer.plan, printer.texts, printer.expressions.size
     of_all, of_threads = (0, 0) if plan.overlaps else _scratch(lowered, plan, texts)
-    needs_some = any(map(_has_constant, (plan.size, of_all, of_threads)))
+    terms = [term for size in (plan.size, of_all, of_threads) for term in _terms(size)]
+    needs_some = any(coefficient and not names for coefficient, names in terms)
     has_scratch = any(text.scratch for text in texts)
     types = dict.fromkeys(array.type for array in (*lowered.arguments, *lowered.results, *plan.offsets))
     bytes = (type.bytes for type in types)
@@ -99,7 +100,3 @@ def _terms(size: Size) -> tuple[Term, ...]:
     if not isinstance(size, Dim):
         return ((size, ()),)
     return tuple((coefficient, monomial) for monomial, coefficient in size.terms)
-
-
-def _has_constant(size: Size) -> bool:
-    return any(coefficient and not names for coefficient, names in _terms(size))

@@ -45,7 +45,7 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     """
     simulate = simulating() if simulate is None else simulate
     sources, manifest = _Sources.of(artifact), json.loads(artifact.files["manifest.json"])
-    path = _simulated(sources) if simulate else _compiled(sources)
+    path = simulator.library(sources.files, "memory.cu", sources.prefix) if simulate else _compiled(sources)
     calls_library = artifact.backend.options.calls_library
     device = Device(path, sources.prefix, manifest["guarded"], simulate, calls_library)
     return loaded(artifact.program, device, DeviceFunction)
@@ -98,10 +98,6 @@ class _Sources:
     def compiled(self, toolchain: Toolchain) -> Path:
         """Return the compiled library, from the cache if it is there."""
         return shared_library(self.prefix, self.files, "memory.cu", self.libraries, toolchain)
-
-
-def _simulated(sources: _Sources) -> Path:
-    return simulator.library(sources.files, "memory.cu", sources.prefix)
 
 
 def _compiled(sources: _Sources) -> Path:

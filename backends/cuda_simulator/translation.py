@@ -42,12 +42,8 @@ def translate(source: str) -> str:
 
     Raises: TextError if no name precedes a launch, or it does not end
     """
-    return "".join(_alignments(_dynamic_arrays(_launches(list(_tokens(source))))))
-
-
-def _tokens(source: str) -> Iterator[Token]:
-    for match in TOKEN.finditer(source):
-        yield Token(match[0], str(match.lastgroup))
+    tokens = [Token(match[0], str(match.lastgroup)) for match in TOKEN.finditer(source)]
+    return "".join(_alignments(_dynamic_arrays(_launches(tokens))))
 
 
 def _launches(tokens: list[Token]) -> list[Token]:

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from catgrad.formats.gguf import FULL_NAME, file_name
 from catgrad.programs.ports import Role
+from catgrad.programs.segments import pattern
 
-from ..kernels.structs import Member
+from ..c.layouts import Layout, Part, Place
+from ..kernels.structs import LayerStruct, Member
 
 Members = Mapping[Role, Sequence[Member]]
+
+
+class Tensors(NamedTuple):
+    """Arrays with their names in files; with `numbers`, those of equal layers, by `{}` for that of one."""
+
+    arrays: tuple[tuple[Place, str], ...]
+    layers: LayerStruct | None = None
+    numbers: range = range(0)
+
+
+def tensors(layout: Layout, *kinds: Collection[str]) -> Iterator[Tensors]:
+    """Yield the arrays of a table in order; layers are equal if all or none of an array are of each kind."""
+    for part in layout.parts:
+        yield _of_layers(part, kinds) or Tensors(tuple((x, file_name(x.slot.name)) for x in part.every))
+
+
+def _of_layers(part: Part, kinds: Sequence[Collection[str]]) -> Tensors | None:
+    """Return the arrays of equal layers as those of one, if their names and kinds allow that."""
+    width = len(part.places)
+    columns = [[place.slot.name for place in part.every[k::width]] for k in range(width)]
+    alike = all(len({name in kind for name in names}) == 1 for names in columns for kind in kinds)
+    found = [pattern([*map(file_name, names)]) for names in columns] if part.layers and alike else [None]
+    known = [each for each in found if each]
+    if len(known) < len(found) or len({numbers for _, numbers in known}) > 1:
+        return None
+    names = (name for name, _ in known)
+    return Tensors(tuple(zip(part.places, names, strict=True)), part.layers, known[0][1])
 
 
 def groups(tables: Members) -> list[tuple[bool, list[str]]]:

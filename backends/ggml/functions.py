@@ -16,6 +16,7 @@ from ..kernels.functions import Functions
 from ..kernels.signatures import ArrayArgument, Signature
 from ..kernels.structs import TableStructs
 from ..python.tables import columns
+from .files import tensors
 from .graphs import Planner, Step
 from .host import HostFunctions
 from .lists import Column, layered, runs_of
@@ -109,8 +110,11 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, object]
     roles = {role for function in program.functions for role in (*function.tables, *function.changes)}
     used = {role: slots for role, slots in program.tables.items() if role in roles}
     printer = GraphFunctions(backend, replace(stored, tables=used))
+    context, placed = printer.context(), layouts(printer.structs.tables)
+    transposed = {name for name, is_transposed in weights.items() if is_transposed}
     return {
-        **printer.context(),
+        **context,
+        "tensors": {t: [*tensors(layout, quantised, transposed)] for t, layout in placed.items()},
         "kernels": backend.options.kernels,
         "weights": weights,
         "quantised": quantised,

@@ -154,19 +154,11 @@ class Planner(Context):
             members[value] = self.namer.fresh(function.names.get(value) or "kept")
             rows = _length(function.types[value]) if value in lists_in(function) else 0
             self.kept.append(Variable(members[value], function.types[value], rows))
-        name = "constants" if is_constant else "graph"
-        pairs = [
-            (place, value, text)
-            for (place, value), text in zip(updates.items(), texts[len(kept) :], strict=True)
-            if value not in printer.replaced
-        ]
-        layers = [
-            (place, text, _length(function.types[value]))
-            for place, value, text in pairs
-            if isinstance(place, Column)
-        ]
+        new = zip(updates.items(), texts[len(kept) :], strict=True)
+        pairs = [(*update, text) for update, text in new if update[1] not in printer.replaced]
+        layers = [(p, text, _length(function.types[v])) for p, v, text in pairs if isinstance(p, Column)]
         graph = Graph(
-            self.namer.fresh(name),
+            self.namer.fresh("constants" if is_constant else "graph"),
             (*lines, *self._replacing(layers)),
             tuple((members[v], text) for v, text in zip(kept, texts, strict=False)),
             tuple((place, text) for place, _, text in pairs if not isinstance(place, Column)),

@@ -15,13 +15,14 @@ from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Apply, Function, Nested
+from catgrad.programs.segments import Run
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 
 from ..kernels.structs import Member
 from ..python.lists import Joined, Repeated, Row, grouped, with_lists
 from ..python.loops import improved
-from ..python.tables import Run, Runs
+from ..python.tables import Runs
 from .nodes import DuplicateRows, LayerLoop, Rows
 
 LISTS = (Stack, Rows, Repeated, DuplicateRows)

@@ -35,10 +35,6 @@ DEFERRED = (Constant, Broadcast)
 Condition = Callable[[Any, Sequence[NdArrayType]], bool]
 
 
-def _always(op: Op, types: Sequence[NdArrayType]) -> bool:
-    return True
-
-
 def _single(op: Op, types: Sequence[NdArrayType]) -> bool:
     return all(type.dtype in SINGLE for type in types)
 
@@ -77,7 +73,7 @@ INEXACT = ("Relu", "Sign", "Select", "MaxPool")
 """Operations whose nodes are slow or wrong for numbers that are not finite: a CPU calls functions."""
 
 NODES: Mapping[str, Condition] = {
-    **dict.fromkeys(("Constant", "ArrayLiteral", "Iota", "NumberOf"), _always),
+    **dict.fromkeys(("Constant", "ArrayLiteral", "Iota", "NumberOf"), lambda op, types: True),
     **dict.fromkeys((*ELEMENTWISE, "Reshape", "Permute", "Concat", "Sum", "Contract", "Broadcast"), _single),
     **dict.fromkeys(("LayerNorm", "RmsNorm"), _single),
     **dict.fromkeys(("Slice", "Pad"), _block),

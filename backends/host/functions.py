@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -50,8 +50,19 @@ def compiled_model(
     program: Program, functions: Mapping[str, PureFunction], learner: type[PureLearner] = PureLearner
 ) -> type[LoadedFunctions]:
     """Return the class `CompiledModel` of functions by name, with a method `learner` if one is a step."""
-    attributes: dict[str, Any] = {"program": program, **functions}
+    kinds = {kind: functions[function.name] for kind, function in program.kinds.items()}
+    return class_of_models(program, functions, lambda model, seed: learner(program, kinds, seed))
+
+
+def class_of_models(
+    program: Program, attributes: Mapping[str, Any], learner: Callable[[Any, Any], Any]
+) -> type[LoadedFunctions]:
+    """Return the class `CompiledModel` with these attributes, and the method `learner` if there is a step.
+
+    The learner is of this class, and not of a derived one, whose functions may be others.
+    """
+    own: dict[str, Any] = {"program": program, **attributes}
     if Kind.STEP in program.kinds:
-        kinds = {kind: functions[function.name] for kind, function in program.kinds.items()}
-        attributes["learner"] = lambda self, seed=0: learner(program, kinds, seed)
-    return type("CompiledModel", (LoadedFunctions,), attributes)
+        own["learner"] = lambda self, seed=0: learner(model, seed)
+    model: type[LoadedFunctions] = type("CompiledModel", (LoadedFunctions,), own)
+    return model

@@ -10,6 +10,7 @@ from catgrad.loops.passes.simplify.bind import RegisterCosts, binder
 from catgrad.naming import Namer
 from catgrad.programs.ports import TABLES
 from catgrad.programs.program import Program
+from catgrad.programs.segments import segments_of
 
 from ..kernels.functions import PrintedFunctions
 
@@ -40,7 +41,9 @@ class ModuleFunctions(PrintedFunctions):
 def model_context(program: Program) -> dict[str, object]:
     """Return what the class of models adds: the slots of tables, and the name of the method of a function."""
     slots = {table: program.tables[table] for table in TABLES if program.tables.get(table)}
-    return {"slots": slots, "methods": methods(program)}
+    segments = {table: segments_of(program, table) for table in slots}
+    layered = any(each.numbers for of_table in segments.values() for each in of_table)
+    return {"slots": slots, "segments": segments, "layered": layered, "methods": methods(program)}
 
 
 def methods(program: Program) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -15,6 +15,7 @@ from catgrad.programs.program import Function, Program
 from catgrad.types import Array, symbols
 
 from ..host.checks import Expected
+from ..host.functions import class_of_models
 from ..host.learner import FunctionLearner
 from ..host.tables import DeviceTable
 from ..kernels.signatures import separate
@@ -29,28 +30,14 @@ def load(artifact: Artifact) -> type:
 
 def loaded(program: Program, module: Module) -> type:
     """Return the class `CompiledModel` with the functions of a module, and its learner."""
-    attributes: dict[str, object] = {"program": program, "module": module}
+    attributes: dict[str, Any] = {"module": module}
     names = methods(program)
     for function in program.functions:
         if function.kind.is_initial:
             attributes[function.name] = staticmethod(partial(initial, module, program, function))
         else:
             attributes[function.name] = ModuleFunction(module, function, names[function.name])
-
-    def learner(self: Any, seed: int = 0) -> Any:
-        return ModuleLearner(model, seed)  # not of a derived class, whose functions may be others
-
-    if Kind.STEP in program.kinds:
-        attributes["learner"] = learner
-    model = type("CompiledModel", (LoadedModule,), attributes)
-    return model
-
-
-class LoadedModule:
-    """A module, and the program it was printed from; functions take and return lists of arrays."""
-
-    program: ClassVar[Program]
-    module: ClassVar[Module]
+    return class_of_models(program, attributes, ModuleLearner)
 
 
 def initial(module: Module, program: Program, function: Function, seed: ArrayLike = 0) -> list[Array]:

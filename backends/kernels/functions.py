@@ -16,6 +16,7 @@ from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.naming import Namer
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Function, Program
+from catgrad.programs.segments import pattern
 
 from .signatures import ArrayArgument, Signature, every_size, initials, is_separate
 
@@ -132,6 +133,8 @@ class PrintedFunctions(KernelFunctions[PrintedFunction]):
         namer = Namer(backend.dialect.reserved)
         kernels = KernelLibrary(backend.dialect, self.machine, namer, expressions=self.expressions)
         super().__init__(backend, program, kernels)
+        self.ports: dict[Buffer, Port] = {}
+        """Those of the arrays of tables."""
 
     def fields(
         self, function: Function, inputs: Sequence[ArrayArgument], outputs: Sequence[ArrayArgument]
@@ -144,6 +147,22 @@ class PrintedFunctions(KernelFunctions[PrintedFunction]):
             "kernels": macros["kernels"](macros, printer.new_literals, printer.new),
         }
 
+    def passed(
+        self, printer: FunctionPrinter, function: Function
+    ) -> tuple[list[ArrayArgument], list[ArrayArgument]]:
+        """Name all arguments and results, and rows of layers by their numbers; returns as the base does."""
+        printer.row_of = self._row
+        return super().passed(printer, function)
+
     def member(self, printer: FunctionPrinter, buffer: Buffer, port: Port) -> str:
         """Return the text of an array of a table."""
+        self.ports[buffer] = port
         return str(self.macros["member"](port.role, port.name))
+
+    def _row(self, arrays: Sequence[Buffer], number: str) -> str | None:
+        """Name the array of an iteration by its number, if names of one table differ in nothing else."""
+        ports = [self.ports[array] for array in arrays if array in self.ports]
+        found = pattern([port.name for port in ports]) if len(ports) == len(arrays) else None
+        if found is None or len({port.role for port in ports}) > 1:
+            return None
+        return str(self.macros["row_member"](ports[0].role, *found, number))

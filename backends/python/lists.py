@@ -16,13 +16,15 @@ from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Apply, Function, Nested, Program
+from catgrad.programs.segments import segments
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 from .loops import improved
 from .outline import called, outlined
 from .rows import with_rows
-from .tables import Runs, columns, layout, moments, runs, segments
+from .tables import Runs, columns, layout, moments, runs
+from .updates import with_updates
 
 
 class Row(Op, register=False):
@@ -51,7 +53,11 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, object]
     functions, layers = zip(
         *(with_rows(improved(with_lists(grouped(f, found))), found) for f in program.functions), strict=True
     )
-    changed = replace(program, functions=tuple(outlined(functions, layers, backend.dialect.reserved)))
+    optimiser, settings = program.optimiser
+    update = optimiser if settings and optimiser.isidentifier() else "update"
+    reserved = backend.dialect.reserved
+    shared = with_updates(outlined(functions, layers, reserved), update, reserved)
+    changed = replace(program, functions=tuple(shared))
     return {
         "layered": any(found.values()),
         "layouts": {f.name: layout(f.inputs, found) for f in program.functions},

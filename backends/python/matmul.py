@@ -10,7 +10,7 @@ from sys import maxsize
 
 from catgrad.dims import Size, product
 from catgrad.ops.contract import Contract
-from catgrad.ops.shape import Permute, Reshape
+from catgrad.ops.shape import Permute, Reshape, rearranged
 from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
@@ -29,6 +29,10 @@ class Transpose(Op, register=False):
     """The transpose of a matrix."""
 
     rearranges = True
+
+    def result_name(self, *operands: str) -> str:
+        """Return `x.transposed` for the operand x."""
+        return rearranged(operands[0], "transposed") or "transpose"
 
 
 class Contiguous(Op, register=False):

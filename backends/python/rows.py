@@ -11,11 +11,12 @@ from catgrad.printing.dialect import Pack, Unpack
 from catgrad.printing.releases import is_large
 from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Apply, Function
+from catgrad.programs.segments import Run
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 from .loops import Loop
-from .tables import Run, Runs
+from .tables import Runs
 
 Values = tuple[int, ...]
 

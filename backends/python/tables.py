@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
 
 from catgrad.naming import shared_name
 from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
+from catgrad.programs.segments import Run
 from catgrad.programs.stacks import name_of_layers
 from catgrad.terms.state import Slot
-from catgrad.types import NdArrayType, symbols
-
-
-class Run(NamedTuple):
-    """Adjacent arrays of a table: some equal `layers` of a name, with `width` arrays each."""
-
-    start: int
-    width: int
-    layers: int
-    name: str = ""
-
-    @property
-    def end(self) -> int:
-        """The position after the last array."""
-        return self.start + self.width * self.layers
-
-    def column(self, place: int) -> range:
-        """Return the positions of one array of each layer."""
-        return range(self.start + place, self.end, self.width)
-
+from catgrad.types import symbols
 
 Runs = Mapping[Role, Sequence[Run]]
 """The runs of each table in order, and of gradients as of the parameters."""
-
-
-class Segment(NamedTuple):
-    """Slots of a table: names and types; with `numbers`, the names have `{}` for the number of a layer."""
-
-    slots: tuple[tuple[str, NdArrayType], ...]
-    numbers: range = range(0)
 
 
 def runs(program: Program) -> Runs:
@@ -117,23 +90,6 @@ def layout(ports: Sequence[Port], runs: Runs) -> list[tuple[int, int]]:
     return counts
 
 
-def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
-    """Divide a table into its runs of layers with numbers in their names, and the slots between these."""
-    done = 0
-    for run in runs:
-        names = [_numbered([slots[k].name for k in run.column(j)]) for j in range(run.width)]
-        numbers = {found[1] if found else range(0) for found in names}
-        if len(numbers) == 1 and (own := numbers.pop()):
-            if run.start > done:
-                yield Segment(tuple((s.name, s.type) for s in slots[done : run.start]))
-            types = (slot.type for slot in slots[run.start :][: run.width])
-            patterns = (found[0] for found in names if found)
-            yield Segment(tuple(zip(patterns, types, strict=True)), own)
-            done = run.end
-    if done < len(slots) or not slots:
-        yield Segment(tuple((slot.name, slot.type) for slot in slots[done:]))
-
-
 def moments(parameters: Sequence[Slot], state: Sequence[Slot]) -> tuple[str, ...]:
     """Return the names of what each parameter has at the end of the state, all in order."""
     if len(parameters) < 2:
@@ -143,18 +99,3 @@ def moments(parameters: Sequence[Slot], state: Sequence[Slot]) -> tuple[str, ...
     expected = [(f"{moment}.{slot.name}", slot.type) for slot in parameters for moment in found]
     is_state = found and [(slot.name, slot.type) for slot in state[-len(expected) :]] == expected
     return tuple(found) if is_state else ()
-
-
-def _numbered(names: Sequence[str]) -> tuple[str, range] | None:
-    """Return names that differ in one number, as a pattern with `{}` and the range of numbers, or None."""
-    every = [re.split(r"(\d+)", name) for name in names]
-    differing = [k for k, words in enumerate(zip(*every, strict=False)) if len({*words}) > 1]
-    if len({*map(len, every)}) > 1 or len(differing) != 1 or not every[0][differing[0]].isdecimal():
-        return None
-    [place] = differing
-    words = [each[place] for each in every]
-    first, second = map(int, words[:2])
-    numbers = range(first, first + len(words) * (second - first), (second - first) or 1)
-    if words != [*map(str, numbers)]:
-        return None
-    return "".join([*every[0][:place], "{}", *every[0][place + 1 :]]), numbers

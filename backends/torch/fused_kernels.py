@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from types import UnionType
 
 from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
+from catgrad.ops.conv import Conv
 from catgrad.ops.reduce import Broadcast
 from catgrad.printing.dialect import Literal
 from catgrad.programs.passes.prune import prune
@@ -26,10 +28,18 @@ class Affine(Op, register=False):
     result = "affine"
 
 
+class AffineConv(Op, register=False):
+    """The convolution of x with W, plus a vector b of channels."""
+
+    op: Conv
+    result = "affine"
+
+
 class AddScaled(Op, register=False):
     """x + c · y, for a number c."""
 
     digits: str
+    elementwise = True
     result = "total"
 
 
@@ -37,6 +47,7 @@ class AddProduct(Op, register=False):
     """x + c · (y · z), for a number c."""
 
     digits: str = "1"
+    elementwise = True
     result = "total"
 
 
@@ -44,11 +55,12 @@ class Lerp(Op, register=False):
     """x + c · (y - x), for a number c: (1 - c) · x + c · y."""
 
     digits: str
+    elementwise = True
     result = "mean"
 
 
 def affine_maps(function: Function) -> Function:
-    """Fuse matrix products with the addition of a vector, where the product has no other reader."""
+    """Fuse products and convolutions with the addition of a vector, where they have no other reader."""
     return prune(Rewriter(function).sweep(partial(_affine, function.uses())))
 
 
@@ -62,10 +74,12 @@ def _affine(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | N
         return None
     for product, shift in (apply.inputs, apply.inputs[::-1]):
         copies = rewriter.op(shift)
-        if _only_here(uses, rewriter, product, MatMul) and isinstance(copies, Broadcast):
-            x, w = rewriter.producer[product].inputs
-            if rewriter.types[w].rank == 2 and copies.axes == tuple(range(len(copies.shape) - 1)):
-                (b,) = rewriter.producer[shift].inputs
+        if isinstance(copies, Broadcast) and _only_here(uses, rewriter, product, MatMul | Conv):
+            (x, w), (b,) = rewriter.producer[product].inputs, rewriter.producer[shift].inputs
+            op, axis = rewriter.op(product), [k for k in range(len(copies.shape)) if k not in copies.axes]
+            if isinstance(op, Conv) and axis == [1]:
+                return (rewriter.apply_as(rewriter.types[apply.outputs[0]], AffineConv(op), x, w, b),)
+            if isinstance(op, MatMul) and rewriter.types[w].rank == 2 and axis == [len(copies.shape) - 1]:
                 return (rewriter.apply_as(rewriter.types[apply.outputs[0]], Affine(), x, w, b),)
     return None
 
@@ -120,7 +134,7 @@ def _fused(
     return AddProduct(f"{sign}1"), y, z
 
 
-def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op]) -> bool:
+def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op] | UnionType) -> bool:
     """Return whether a value is computed by such an operation and has neither name nor other reader."""
     once = value < len(uses) and uses[value] == 1 and value not in rewriter.names
     return once and isinstance(rewriter.op(value), kind)

@@ -25,14 +25,18 @@ class WithPullback(Op, register=False):
 
 
 class Pullback(Op, register=False):
-    """The application of a pullback to a cotangent."""
+    """The application of a pullback, R[f], to a cotangent."""
 
-    op: Op
+    reverse: Reversed
 
     @property
     def macro(self) -> str:
         """The name of the macro that prints it."""
-        return f"Pullback{self.op.macro}"
+        return f"Pullback{self.reverse.op.macro}"
+
+    def result_name(self, *operands: str) -> str:
+        """Return the name of the reverse's result."""
+        return self.reverse.result_name(*operands)
 
 
 PAIRED = (Attention, AffineLayerNorm)
@@ -54,7 +58,7 @@ def pullbacks(function: Function) -> Function:
             types.append(None)  # a function, which has no array type
         elif isinstance(op, Reversed) and _reversed_at(step) in pulled:
             cotangents = inputs[op.count :]
-            step = Apply(Pullback(op.op), (pulled[_reversed_at(step)], *cotangents), outputs)
+            step = Apply(Pullback(op), (pulled[_reversed_at(step)], *cotangents), outputs)
         body.append(step)
     return replace(function, body=tuple(body), types=tuple(types), names=names) if pulled else function
 

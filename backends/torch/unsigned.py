@@ -12,6 +12,7 @@ from catgrad.ops.extrema import Iota, Max
 from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.random import RandomBits
+from catgrad.ops.scan import Scan
 from catgrad.ops.slices import Concat, Pad, Split
 from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.whole import FloorDivide, Remainder
@@ -50,13 +51,21 @@ class _Legaliser:
             if not any(map(self._is_narrow, (*apply.inputs, *apply.outputs))):
                 self.body.append(apply)
             elif isinstance(apply.op, Nested):
-                self.body.append(apply._replace(inputs=tuple(map(self._narrowed, apply.inputs))))
+                self.body.append(self._nested(apply.op, apply))
                 self.narrow |= {v: v for v in apply.outputs if self._is_narrow(v)}
             else:
                 self._replace(apply)
         results = tuple(map(self._narrowed, self.function.results))
         types, body = tuple(self.types), tuple(self.body)
         return replace(self.function, body=body, results=results, types=types, names=self.names)
+
+    def _nested(self, op: Nested, apply: Apply) -> Apply:
+        """Give a loop as int64 what its body only widens, and other blocks what they take."""
+        inputs, functions = list(apply.inputs), op.functions
+        for k in range(op.op.carried, len(inputs)) if isinstance(op.op, Scan) else ():
+            if self._is_narrow(inputs[k]) and (wide := _with_wide(functions[0], k)):
+                inputs[k], functions = self._widened(inputs[k]), (wide,)
+        return apply._replace(op=Nested(op.op, functions), inputs=tuple(map(self._narrowed, inputs)))
 
     def _replace(self, apply: Apply) -> None:
         inputs = tuple(map(self._widened, apply.inputs))
@@ -93,7 +102,7 @@ class _Legaliser:
         return len(self.types) - 1
 
     def _is_narrow(self, value: int) -> bool:
-        return self.function.types[value].dtype is U32
+        return self.types[value].dtype is U32
 
     def _widened(self, value: int) -> int:
         if self._is_narrow(value) and value not in self.wide:
@@ -104,3 +113,16 @@ class _Legaliser:
         if self._is_narrow(value) and value not in self.narrow:
             self.narrow[value] = self._apply(Cast(I64, U32), self.wide[value])
         return self.narrow.get(value, value)
+
+
+def _with_wide(body: Function, place: int) -> Function | None:
+    """Return the body with this argument as int64, if it is only widened there."""
+    value = body.arguments[place]
+    readers = [apply for apply in body.body if value in apply.inputs]
+    if value in body.results or any(apply.op != Cast(U32, I64) for apply in readers):
+        return None
+    wide = {apply.outputs[0]: value for apply in readers}
+    rest = (a._replace(inputs=tuple(wide.get(v, v) for v in a.inputs)) for a in body.body if a not in readers)
+    types = tuple(retyped(t, U32, I64) if v == value else t for v, t in enumerate(body.types))
+    results = tuple(wide.get(v, v) for v in body.results)
+    return replace(body, body=tuple(rest), types=types, results=results)

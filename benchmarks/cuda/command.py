@@ -158,6 +158,26 @@ def told(rows: Sequence[Row]) -> None:
         CONSOLE.print(reason, highlight=False, markup=False)
 
 
+def check_device(limit: Limit) -> None:
+    """Compare results on the GPU, and find races."""
+    from benchmarks.cuda.check import checked
+
+    for line in checked(limit.left):
+        CONSOLE.print(line, highlight=False, markup=False)
+
+
+def measure(parts: Sequence[str], out: Path, limit: Limit, peers: Sequence[str]) -> None:
+    """Measure the kernels of parts, then the steps of all others."""
+    ceilings = dict[str, float]()
+    for each in (part for part in parts if part in KERNELS):
+        if limit.left() > 0:
+            with continued(each):
+                measure_kernels(each, out, limit, ceilings)
+    if steps := [part for part in parts if part not in KERNELS]:
+        with continued(", ".join(steps)):
+            measure_steps(steps, out, limit, peers)
+
+
 def main(
     part: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}, with commas; all by default.")] = "",
     peers: Annotated[str, typer.Option(help="Only these forms of PyTorch's steps, with commas.")] = "",
@@ -195,16 +215,6 @@ def main(
         if libraries:
             os.environ[LIBRARIES] = str(libraries.absolute())
         if device_check:
-            from benchmarks.cuda.check import checked
-
-            for line in checked(limit.left):
-                CONSOLE.print(line, highlight=False, markup=False)
-        ceilings = dict[str, float]()
-        for each in (part for part in parts if part in KERNELS):
-            if limit.left() > 0:
-                with continued(each):
-                    measure_kernels(each, out, limit, ceilings)
-        if steps := [part for part in parts if part not in KERNELS]:
-            with continued(", ".join(steps)):
-                measure_steps(steps, out, limit, peers.split(",") if peers else ())
+            check_device(limit)
+        measure(parts, out, limit, peers.split(",") if peers else ())
         CONSOLE.print(f"kept in {out}")

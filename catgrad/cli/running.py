@@ -29,40 +29,45 @@ CLASSES = 2
 """Random labels and indices are drawn below this."""
 
 
+FunctionName = Annotated[
+    str,
+    typer.Option(
+        "--function", "-f", metavar="NAME", help="The function of the Task, as `predict` or `grads`."
+    ),
+]
+Trace = Annotated[
+    bool,
+    typer.Option("--trace", help="Run operation by operation, and find the first one that makes a NaN."),
+]
+Data = Annotated[
+    str, typer.Option("--data", metavar="FILE.npz", help="The arrays by name, as x and y; random without.")
+]
+Weights = Annotated[
+    str, typer.Option("--weights", metavar="FILE", help="A checkpoint; initial values of seed 0 without.")
+]
+Sizes = Annotated[
+    list[str],
+    typer.Option("--size", metavar="NAME=NUMBER", help="A size of random arrays, such as batch=32; else 4."),
+]
+Diagram = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="With --trace, the diagram to draw, the operation in red."
+    ),
+]
+
+
 @app.command()
 def run(
     context: typer.Context,
     model: Model,
-    function: Annotated[
-        str,
-        typer.Option(
-            "--function", "-f", metavar="NAME", help="The function of the Task, as `predict` or `grads`."
-        ),
-    ] = "loss",
+    function: FunctionName = "loss",
     target: Target = "numpy",
-    trace: Annotated[
-        bool,
-        typer.Option("--trace", help="Run operation by operation, and find the first one that makes a NaN."),
-    ] = False,
-    data: Annotated[
-        str,
-        typer.Option("--data", metavar="FILE.npz", help="The arrays by name, as x and y; random without."),
-    ] = "",
-    weights: Annotated[
-        str, typer.Option("--weights", metavar="FILE", help="A checkpoint; initial values of seed 0 without.")
-    ] = "",
-    size: Annotated[
-        list[str],
-        typer.Option(
-            "--size", metavar="NAME=NUMBER", help="A size of random arrays, such as batch=32; else 4."
-        ),
-    ] = [],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="With --trace, the diagram to draw, the operation in red."
-        ),
-    ] = "",
+    trace: Trace = False,
+    data: Data = "",
+    weights: Weights = "",
+    size: Sizes = [],
+    output: Diagram = "",
     precision: Precision = "f32",
 ) -> None:
     """Run a function of a Task on a target, and list its results: least, mean and greatest number, and NaN.

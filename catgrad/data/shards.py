@@ -53,7 +53,7 @@ class Shards(Examples):
             first = first or types
             _check_alike(file, types, self.files[0], first)
             count = _count(file, types)
-            each = rows if _is_mapped(file) else count
+            each = rows if file.is_dir() or file.suffix == MAPPED else count
             self._parts += [(file, k, min(k + each, count)) for k in range(0, count, each)]
         self.sizes = tuple(stop - start for _, start, stop in self._parts)
 
@@ -98,10 +98,6 @@ def _found(files: str | Path | Sequence[str | Path]) -> list[Path]:
                 f"{nearest(path.suffix, SUFFIXES)}convert it",
             )
     return paths
-
-
-def _is_mapped(file: Path) -> bool:
-    return file.is_dir() or file.suffix == MAPPED
 
 
 def _arrays(file: Path) -> Mapping[str, Array]:

@@ -16,9 +16,10 @@ from catgrad.ops.derivatives import vjp
 from catgrad.terms.build import build
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
-Arrays = Sequence[Any]
+Arrays = Sequence[Var]
 
 
 def derived(
@@ -81,7 +82,7 @@ class _Family:
     def forward(self, n: int) -> Term:
         """Build x, v₁, …, vₙ ↦ Dⁿf(x)[v₁, …, vₙ]: the reverse derivative is linear in u, transpose it."""
 
-        def function(*arguments: Any) -> Any:
+        def function(*arguments: Var) -> list[Var]:
             f, x, rest = self._opened(arguments)
             *before, last = self._directions(rest)
             zeros = tuple(Constant(self.results[k], 0)() for k in self.y)
@@ -93,7 +94,7 @@ class _Family:
         """Build x, u, v₁, …, vₙ₋₁ ↦ u Dⁿf(x)[v₁, …, vₙ₋₁, ·]."""
         cotangents = [self.results[k] for k in self.y]
 
-        def function(*arguments: Any) -> Any:
+        def function(*arguments: Var) -> list[Var]:
             f, x, rest = self._opened(arguments)
             if self.is_number:
                 rest = [Constant(cotangents[0], 1)(), *rest]
@@ -106,11 +107,11 @@ class _Family:
     def _of_x(self) -> list[NdArrayType]:
         return [self.types[k] for k in self.x]
 
-    def _opened(self, arguments: Arrays) -> tuple[Callable[..., Any], Arrays, Arrays]:
+    def _opened(self, arguments: Arrays) -> tuple[Callable[..., Arrays], Arrays, Arrays]:
         """Return f as a function of the floating-point inputs alone, these, and the other arguments."""
         given, rest = arguments[: len(self.types)], arguments[len(self.types) :]
 
-        def f(*x: Any) -> Any:
+        def f(*x: Var) -> Arrays:
             values = {**dict(enumerate(given)), **dict(zip(self.x, x, strict=True))}
             results = self.term.apply(*values.values())
             return tuple(results[k] for k in self.y)
@@ -123,7 +124,7 @@ class _Family:
         return [arrays[k : k + count] for k in range(0, len(arrays), count)]
 
 
-def _reverse(f: Callable[..., Any], x: Arrays, u: Arrays, directions: Sequence[Arrays]) -> Any:
+def _reverse(f: Callable[..., Arrays], x: Arrays, u: Arrays, directions: Sequence[Arrays]) -> Any:
     """Return u Dⁿf(x)[v₁, …, vₙ₋₁, ·], each the reverse of the last, as derivatives of u f are symmetric."""
     if not directions:
         return vjp(f)(tuple(x), tuple(u))

@@ -79,11 +79,9 @@ def constant(name: str, value: Array, buffers: dict[str, Array]) -> Var:
     """
     type = NdArrayType(value.shape, Dtype["bool" if value.dtype == bool else value.dtype.name])
     if value.size <= MAX_LITERAL_ELEMENTS or is_uniform(value):
-        literal: Var = ops.array(value, type.dtype)
-        return literal
+        return ops.array(value, type.dtype)
     buffers[name] = value
-    kept: Var = Buffer(name, type, Stored(value))()
-    return kept
+    return Buffer(name, type, Stored(value))()
 
 
 def alike(value: Array) -> Drawn:

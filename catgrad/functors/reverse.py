@@ -79,6 +79,11 @@ class Reversed(Op):
     def minimum_sizes(self, *types: Any, **_: Any) -> tuple[tuple[Size, int], ...]:
         return self.op.minimum_sizes(*self._inputs(types))
 
+    def result_name(self, *operands: str) -> str:
+        """Return `d_norm.x` for the cotangent `d_norm.out`, after the layer that it is reversed in."""
+        layer = operands[-1].rpartition(".")[0]
+        return f"{layer}.x" if layer.startswith("d_") else "reversed"
+
     def ref(self, *arrays: Array) -> Any:
         types = tuple(NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays)
         return tuple(Block(self._term(self._inputs(types))).evaluate(*arrays))

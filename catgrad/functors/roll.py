@@ -21,7 +21,6 @@ from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
-from catgrad.terms.op import Op
 from catgrad.terms.partition import Node, Values
 from catgrad.terms.state import Persistent, RunNumber, Update
 from catgrad.terms.structural import Constant, Label
@@ -122,22 +121,27 @@ class _Roller:
         Returns the streams too, by their values.
         """
         compared, values = [], dict[int, int]()
+        nodes = list(nodes)
+        reader = {value: node for node in reversed(nodes) for value in node.inputs}
         for node in nodes:
             op, stream = with_stream(node.op)
             inputs = tuple(self.number.get(value, value) for value in node.inputs)
             if stream is not None:
                 if stream not in values:
-                    values[stream] = self._stream(node.op)
+                    values[stream] = self._stream(node, reader)
                 inputs = (*inputs, values[stream])
             compared.append(Node(op, inputs, node.outputs))
         return compared, {value: stream for stream, value in values.items()}
 
-    def _stream(self, op: Op) -> int:
-        """Return a new value, the stream of an operation that draws."""
-        value = len(self.values.types)
+    def _stream(self, node: Node, reader: Mapping[int, Node]) -> int:
+        """Return a new value, the stream of a node that draws, named after the layer or the array drawn."""
+        value, drawn = len(self.values.types), node.outputs[0]
         self.values.types.append(STREAM)
-        if isinstance(op, Dropout):
-            self.values.names[value] = f"{op.name}.stream"
+        while drawn not in self.values.names and drawn in reader:
+            drawn = reader[drawn].outputs[0]
+        name = node.op.name if isinstance(node.op, Dropout) else self.values.names.get(drawn)
+        if name:
+            self.values.names[value] = f"{name}.stream"
         return value
 
     def _scalars(self, nodes: Sequence[Node]) -> set[Wire]:

@@ -15,6 +15,7 @@ from catgrad.dims import Dim
 from catgrad.errors import OptionError
 from catgrad.functors import factor_parameters, substitute
 from catgrad.loops.ir.nest import size_hint
+from catgrad.ops.control import as_tuple
 from catgrad.programs.program import Apply, Function, evaluate, straighten
 from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Persistent, RunNumber, Update
@@ -108,13 +109,9 @@ def in_parts(model: Term, symbol: str, batch: int, parts: int) -> Term:
     def run(*xs: Var) -> list[Var]:
         rows = [ops.reshape(x, parts, batch // parts, *x.type.shape[1:]) for x in xs]
         _, stacks = ops.scan(lambda carry, row: ((), ops.checkpoint(part, *row)), (), tuple(rows))
-        return [ops.reshape(y, batch, *y.type.shape[2:]) for y in _tuple(stacks)]
+        return [ops.reshape(y, batch, *y.type.shape[2:]) for y in as_tuple(stacks)]
 
     return build(run, [type.substitute({symbol: batch}) for type in model.source.table])
-
-
-def _tuple(values: Var | tuple[Var, ...]) -> tuple[Var, ...]:
-    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
 def require_examples(model: Term, symbol: str) -> None:

@@ -137,11 +137,10 @@ def _mixed(weights: Var, v: Var) -> Var:
     """Weights · v over the last two axes."""
     b = tuple(range(v.type.rank - 2))
     t, s, _, e = range(len(b), len(b) + 4)
-    y: Var = result("attended", Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v))
-    return y
+    return result("attended", Contract((*b, t, s), (*b, s, e), (*b, t, e))(part("weights", weights), v))
 
 
-def shared_heads(x: Var, heads: int) -> Var:
+def shared_heads(x: Var, heads: Size) -> Var:
     """Copy each head of keys or values for the heads that share it: [b…, k, t, e] to [b…, heads, t, e]."""
     *batch, own, t, e = x.shape
     if own == heads:

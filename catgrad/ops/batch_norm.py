@@ -61,7 +61,7 @@ class BatchNorm(Op):
         centred, variance = moments(x)
         return centred * copied(self._rstd(variance), x)
 
-    def _rstd(self, variance: Var) -> Any:
+    def _rstd(self, variance: Var) -> Var:
         return part("rstd", rsqrt(variance + self.epsilon))
 
     def optic(self, _: object, x: NdArrayType, *statistics: NdArrayType) -> tuple[Term, Term]:

@@ -247,7 +247,7 @@ def conv_transpose(
     return ConvTranspose(s, p, d, groups, for_each_axis(output_padding, spatial))(x, w)
 
 
-def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Var:
+def _transpose(op: Convolution, y: Var, w: Var, image: Axes) -> Var:
     """Return the transposed convolution of y that gives an image of these sizes."""
     shortest = op.shortest(y.shape[2:], w.shape[2:])
     rest = tuple(n - size for n, size in zip(image, shortest, strict=True))

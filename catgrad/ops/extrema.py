@@ -44,7 +44,7 @@ class PlaceOfExtremum(ReducedAxis, register=False):
         super().type(x)
         return NdArrayType(without(self.shape, (self.axis,)), Dtype.int64)
 
-    def rev(self, x: Var, dy: Var) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return zeros_like(x)
 
     @classmethod

@@ -85,7 +85,7 @@ def _element(
     return cast(_clipped(place, size), Dtype.int64), weight, inside
 
 
-def _moved_inside(at: Var, size: int, padding: int, align_corners: bool) -> Any:
+def _moved_inside(at: Var, size: int, padding: int, align_corners: bool) -> Var:
     """Return the places that are read in the stead of those beyond the ends."""
     if padding == ZEROS:
         return at

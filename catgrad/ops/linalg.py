@@ -159,7 +159,7 @@ class Solve(SquareOp):
                 _eliminate(rest[index], x[index])
         return x
 
-    def body(self, a: Var, b: Var) -> Any:
+    def body(self, a: Var, b: Var) -> Var:
         return eliminated(a, b)[0]
 
     def rev(self, a: Var, x: Var, dx: Var) -> tuple[Var, Var]:
@@ -223,7 +223,7 @@ def solve_triangular(a: Var, b: Var, is_upper: bool = False, unit: bool = False)
     return SolveTriangular(is_upper, unit)(a, b)
 
 
-def eliminated(a: Var, b: Var | None) -> tuple[Any, Var, Var]:
+def eliminated(a: Var, b: Var | None) -> tuple[Var, Var, Var]:
     """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
 
     This is the Gauss-Jordan elimination, with the greatest element of each column as pivot. Without B a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -88,11 +87,11 @@ class LayerNorm(Normalisation):
     def ref(self, x: Array) -> Array:
         return self.normalised_ref(x - mean_of(x, tuple(range(-self.rank, 0))))
 
-    def body(self, x: Var) -> Any:
+    def body(self, x: Var) -> Var:
         centred = part("centred", x - self.average(x, "mean"))
         return centred * self.inverse(centred)
 
-    def rev(self, x: Var, dy: Var) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         centred = part("centred", x - self.average(x, "mean"))
         inverse = self.inverse(centred)
         y = centred * inverse

@@ -52,6 +52,10 @@ class Reshape(Op):
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.before == self.after
 
+    def result_name(self, *operands: str) -> str:
+        """Return `x.reshaped` for the operand x."""
+        return rearranged(operands[0], "reshaped") or "reshape"
+
     def fuse(self, inner: Op) -> Op | None:
         return Reshape(inner.before, self.after) if isinstance(inner, Reshape) else None
 
@@ -94,6 +98,10 @@ class Permute(Op):
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.order == tuple(range(len(self.order)))
 
+    def result_name(self, *operands: str) -> str:
+        """Return `x.permuted` for the operand x."""
+        return rearranged(operands[0], "permuted") or "permute"
+
     def fuse(self, inner: Op) -> Op | None:
         if isinstance(inner, Permute):
             return Permute(tuple(inner.order[axis] for axis in self.order))
@@ -106,6 +114,11 @@ class Permute(Op):
             (Permute((2, 0, 1)), (NdArrayType((2, 3, 4)),)),
             (Permute(()), (NdArrayType(()),)),
         ]
+
+
+def rearranged(name: str, how: str) -> str:
+    """Name an array after the one whose elements it has, if that has a name."""
+    return name and f"{name.removesuffix('.reshaped').removesuffix('.permuted')}.{how}"
 
 
 def without(shape: Shape, axes: Axes) -> Shape:

@@ -63,7 +63,7 @@ class Softmax(AlongAxis):
         e = np.exp(x - x.max(axis=self.axis, keepdims=True))
         return e / e.sum(axis=self.axis, keepdims=True)
 
-    def body(self, x: Var) -> Any:
+    def body(self, x: Var) -> Var:
         e = part("exponentials", exp(self.shifted(x)))
         return e / self.copies(sum(e, self.axis), x)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from catgrad.errors import OptionError
@@ -43,7 +41,7 @@ class ArgSort(Op):
         places = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
         return x.shape[self.axis] - 1 - np.flip(places, self.axis)
 
-    def rev(self, x: Var, dy: Var) -> Any:
+    def rev(self, x: Var, dy: Var) -> Var:
         return zeros_like(x)
 
     @classmethod

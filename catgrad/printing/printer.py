@@ -157,6 +157,7 @@ class Lines:
             self.text[value] = text, ATOM, 0
         # Of each value that has a variable: the name without a number, after which rows are called.
         self.stems = {value: function.names[value] for value in function.arguments if value in function.names}
+        self.inline: dict[int, tuple[Op, str]] = {}  # of each expression inside another: a name for it
         self.lines: list[Line] = []
         # Of each value: those whose variables its text mentions.
         self.mentions = {value: frozenset([value]) for value in function.arguments}
@@ -193,6 +194,7 @@ class Lines:
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
         if len(outputs) == 1 and outputs[0] not in self.places and self._goes_inline(op, outputs[0], short):
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
+            self.inline[outputs[0]] = op, self.preferred_name(op, outputs[0], inputs)
             self.mentions[outputs[0]] = self._variables(inputs)
             return
         targets = self.assigned(outputs, [self.preferred_name(op, value, inputs) for value in outputs])
@@ -281,4 +283,9 @@ class Lines:
         named = self.function.names
         if isinstance(op, Constant) and self.uses[value] > 1:  # perhaps under several names
             return "zeros" if op.value == 0 else "ones" if op.value == 1 else "filled"
-        return named.get(value) or op.result_name(*(named.get(operand, "") for operand in operands))
+        if value in named:
+            return named[value]
+        inside, name = (op.rearranges and self.inline.get(operands[0])) or (op, "")
+        if inside is not op and not inside.rearranges:
+            return name
+        return op.result_name(*(named.get(operand, name) for operand in operands))

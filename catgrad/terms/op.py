@@ -230,8 +230,7 @@ def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
     for argument in arguments:
         if hasattr(argument, "builder"):
             # Inside the body of a loop, the first variable may belong to the enclosing function.
-            builder: Builder = current or argument.builder
-            return builder
+            return current or argument.builder
     if arguments or current is None:
         raise not_variables(subject, arguments)
     return current

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from catgrad.errors import DtypeError
 from catgrad.naming import require_name_of_array
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.types import Array, Dtype, NdArrayType
+
+if TYPE_CHECKING:
+    from catgrad.terms.var import Var
 
 
 def is_differentiable(type: NdArrayType) -> bool:
@@ -36,7 +39,7 @@ class Copy(Op):
     def ref(self, x: Array) -> Any:
         return x, x
 
-    def rev(self, dy: Any, dz: Any) -> Any:
+    def rev(self, dy: Var, dz: Var) -> Var:
         return dy + dz
 
 
@@ -97,7 +100,7 @@ class Constant(Op):
     def ref(self) -> Any:
         return np.full(numbers(self.array_type.shape), self.value, self.array_type.dtype.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -123,7 +126,7 @@ class NumberOf(Op):
     def ref(self) -> Any:
         return np.full((), numbers((self.size,))[0], self.dtype.numpy)
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Any:
         return ()
 
     @classmethod
@@ -166,7 +169,7 @@ class Label(Named):
     def __post_init__(self) -> None:
         require_name_of_array(self.name.removeprefix(RESULT).removeprefix(PART))
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         if self.name.startswith(RESULT):
             return dy
         return Label(f".d_{self.name[1:]}" if self.is_relative else f"d_{self.name}")(dy)
@@ -181,12 +184,12 @@ class Label(Named):
         return [(Label("x"), (NdArrayType((2, 3)),))]
 
 
-def part(name: str, x: Any) -> Any:
+def part(name: str, x: Var) -> Var:
     """Name a part of a definition, within the layer that computes it."""
     return Label(PART + name)(x)
 
 
-def result(name: str, x: Any) -> Any:
+def result(name: str, x: Var) -> Var:
     """Name the result of a definition, within the layer of what it is computed from."""
     return Label(RESULT + name)(x)
 
@@ -207,7 +210,7 @@ class StopGradient(Op):
     def ref(self, x: Array) -> Any:
         return x
 
-    def rev(self, dy: Any) -> Any:
+    def rev(self, dy: Var) -> Var:
         return zeros_like(dy)
 
     @classmethod
@@ -237,7 +240,7 @@ class Barrier(Op):
     def ref(self, *arrays: Array) -> Any:
         return arrays
 
-    def rev(self, *cotangents: Any) -> Any:
+    def rev(self, *cotangents: Var) -> Any:
         return cotangents
 
     @classmethod
@@ -259,7 +262,7 @@ class Assume(Barrier):
         return [(cls(1, ((2, 1),)), (NdArrayType((2, 3)),))]
 
 
-def zeros_like(x: Any) -> Any:
+def zeros_like(x: Var) -> Var:
     """Return zeros of the type of x."""
     return Constant(x.type, 0)()
 

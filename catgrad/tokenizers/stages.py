@@ -40,15 +40,13 @@ class PreTokenizer:
         """Split a text into words, none of which is empty."""
         apart = re.split(f"[{re.escape(self.separators)}]", text) if self.separators else [text]
         spaced = [self._spaced(part) for part in apart if part] if self.space else apart
-        words = [word for part in spaced for word in self._split(part)] if self.split else spaced
+        begin = f"(?={re.escape(self.space)})"
+        words = [word for part in spaced for word in re.split(begin, part)] if self.split else spaced
         return [word for word in words if word]
 
     def _spaced(self, part: str) -> str:
         written = part.replace(" ", self.space)
         return self.space * (self.prepend and not written.startswith(self.space)) + written
-
-    def _split(self, part: str) -> list[str]:
-        return re.split(f"(?={re.escape(self.space)})", part)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,11 @@ def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
     return Storage(
         _decoding_lists(texts) | masks,
         tuple(texts),
-        {text.name: _error(text, arrays[text.name]) for text in texts if not isinstance(text, Packed)},
+        {
+            text.name: float(np.abs(text.numbers() - arrays[text.name].ravel()).max(initial=0))
+            for text in texts
+            if not isinstance(text, Packed)
+        },
     )
 
 
@@ -104,7 +108,3 @@ def _with_texts(numbers: Sequence[object], array: Array) -> list[Any]:
     """Return the items of a mask, with infinities as texts, because Scratch saves such numbers as 0."""
     texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
     return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
-
-
-def _error(text: Text, array: Array) -> float:
-    return float(np.abs(text.numbers() - array.ravel()).max(initial=0))

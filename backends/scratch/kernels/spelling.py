@@ -42,7 +42,8 @@ def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
     if name == "Cast":
         own = (2 if dtype is Dtype.bool else 1) if Dtype.bool in (dtype, op.before) else WRAPS.get(dtype, 0)
         return (0 if dtype is op.before else own) + reporters(operands[0])
-    return _of(counts(name, dtype), operands) + _wrap(name, dtype)
+    wraps = name in WRAPPED or (name, dtype) == ("Abs", Dtype.int32)
+    return _of(counts(name, dtype), operands) + (WRAPS.get(dtype, 0) if wraps else 0)
 
 
 def of_product(macro: str, operands: Sequence[str]) -> int:
@@ -66,7 +67,3 @@ def counts(name: str, dtype: Dtype) -> Sequence[int]:
     if name == "Multiply" and dtype in WRAPS:
         return 8, 2, 2
     return LONG.get(name, BLOCKS[name]) if dtype is Dtype.int64 and name in LONG else BLOCKS.get(name, (1,))
-
-
-def _wrap(name: str, dtype: Dtype) -> int:
-    return WRAPS.get(dtype, 0) if name in WRAPPED or (name, dtype) == ("Abs", Dtype.int32) else 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import ClassVar
 
 from catgrad.artifact import Artifact
 from catgrad.programs.ports import Kind
-from catgrad.programs.program import Program
 
+from ...host.functions import LoadedFunctions
 from ..formats.packed import NAME
 from .harness import Block, Initial
 from .learner import Learner
@@ -25,7 +24,7 @@ def load(artifact: Artifact) -> type:
     attributes |= {"machine": next(iter(blocks.values())).machine}
     if Kind.STEP in program.kinds:
         attributes["learner"] = lambda self, seed=None: Learner(project, initial, seed)
-    return type("CompiledModel", (LoadedProject,), attributes)
+    return type("CompiledModel", (LoadedFunctions,), attributes)
 
 
 def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
@@ -38,10 +37,3 @@ def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
         machine.call("unpack weights")  # or the first call would overwrite its inputs with them
     functions = manifest["functions"].items()
     return {name: Block(machine, artifact, name, how, manifest["tables"]) for name, how in functions}
-
-
-class LoadedProject:
-    """A sprite in a virtual machine, and the program it was printed from, with functions on arrays."""
-
-    program: ClassVar[Program]
-    machine: ClassVar[Machine]

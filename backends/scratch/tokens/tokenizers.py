@@ -32,14 +32,10 @@ def transpile_tokenizer(
     made = tables(read)
     template = get_backend("scratch").environment.get_template("tokenizer_sprite.j2")
     text = template.render(name=name, t=made)
-    files: dict[str, str | bytes] = {f"{name}.scratch": text, f"{name}.sprite3": sprite3(text, made.lists)}
+    sprite = sprite3(text, made.lists)
     if folder is not None:
-        _write(Path(folder), files)
-    return files
-
-
-def _write(folder: Path, files: dict[str, str | bytes]) -> None:
-    with writable("the output folder", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_atomically(folder / name, [content.encode() if isinstance(content, str) else content])
+        with writable("the output folder", Path(folder)):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            write_atomically(Path(folder) / f"{name}.scratch", [text.encode()])
+            write_atomically(Path(folder) / f"{name}.sprite3", [sprite])
+    return {f"{name}.scratch": text, f"{name}.sprite3": sprite}

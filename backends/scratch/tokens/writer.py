@@ -49,12 +49,27 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Routine]) -
             f"{program.name} is Functions",
             "leave out the tokenizer, or write Task(model, sgd(0.01), mse)",
         )
+    scores, memory = entry.outputs, _memory(program, entry)
+    count = len(tokenizer.vocabulary)
+    if scores[0].size != count:
+        raise OptionError(
+            f"the model must have a score for each of the tokenizer's {count} tokens",
+            f"it has {scores[0].size}",
+            "pass the tokenizer that it was trained with",
+        )
+    # The prompt must not end with the tokens after a text.
+    opened = tables(replace(tokenizer, after=()))
+    end = tokenizer.after[0] if tokenizer.after else None
+    return Writer(opened, entry.takes[0].place, scores[0].place, count, memory, end)
+
+
+def _memory(program: Program, entry: Routine) -> int:
+    """Return the number of tokens that a model remembers. Raises: OptionError if it cannot generate text."""
     memories = [
         int(s.type.shape[-2]) for s in program.tables.get(Role.BUFFER, ()) if s.name.endswith(".keys")
     ]
-    scores = entry.outputs
     sizes = " and ".join(f"{value.size} numbers" for value in entry.takes)
-    if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
+    if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(entry.outputs) != 1:
         raise OptionError(
             "a model that generates text must take one token at a time, and have attention with memory",
             f"{program.name} takes {sizes or 'nothing'} and has {len(memories)} memories",
@@ -66,17 +81,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Routine]) -
             f"{program.name} has dropout",
             "build it without",
         )
-    count = len(tokenizer.vocabulary)
-    if scores[0].size != count:
-        raise OptionError(
-            f"the model must have a score for each of the tokenizer's {count} tokens",
-            f"it has {scores[0].size}",
-            "pass the tokenizer that it was trained with",
-        )
-    # The prompt must not end with the tokens after a text.
-    opened = tables(replace(tokenizer, after=()))
-    end = tokenizer.after[0] if tokenizer.after else None
-    return Writer(opened, entry.takes[0].place, scores[0].place, count, min(map(int, memories)), end)
+    return min(memories)
 
 
 def _check_options(backend: Backend) -> None:

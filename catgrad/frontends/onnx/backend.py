@@ -13,6 +13,7 @@ from catgrad.frontends.onnx.conversion import inputs_that_fix, prepared
 from catgrad.frontends.onnx.files import load
 from catgrad.frontends.onnx.graph import constants
 from catgrad.frontends.onnx.imported import from_onnx
+from catgrad.frontends.onnx.types import Model
 from catgrad.functors import factor_buffers
 from catgrad.programs.program import evaluate
 from catgrad.types import Array
@@ -21,7 +22,7 @@ from catgrad.types import Array
 class Representation(BackendRep):
     """A model, imported when inputs that fix sizes have values."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         graph = prepared(load(model)).graph
         given = constants(graph)
@@ -48,7 +49,7 @@ class CatgradBackend(Backend):
     """Models of ONNX as terms."""
 
     @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", **options: Any) -> Representation:
+    def prepare(cls, model: Model, device: str = "CPU", **options: Any) -> Representation:
         """Check a model, and convert it to operators that have rules. Raises: as from_onnx"""
         return Representation(model)
 

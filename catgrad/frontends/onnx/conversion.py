@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.onnx.registry import RULES
+from catgrad.frontends.onnx.types import Graph, Model, Node
 
 OLDEST_OPSET = 13
 """The oldest operator set whose meaning the rules have; models of older ones are converted."""
 
 
-def versions(model: Any) -> dict[str, int]:
+def versions(model: Model) -> dict[str, int]:
     """Return the versions of operator sets by domain."""
     return {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
 
 
-def prepared(model: Any) -> Any:
+def prepared(model: Model) -> Model:
     """Convert a model to operators that have rules, as far as ONNX can."""
     import onnx
     from onnx import version_converter
@@ -41,7 +41,7 @@ def prepared(model: Any) -> Any:
         ) from None
 
 
-def _inlined(model: Any) -> Any:
+def _inlined(model: Model) -> Model:
     """Inline functions, and operators without a rule that ONNX defines by functions."""
     import onnx
     from onnx import inliner
@@ -63,7 +63,7 @@ def _inlined(model: Any) -> Any:
     return inliner.inline_selected_functions(model, known, exclude=True, inline_schema_functions=True)
 
 
-def _declare_initialisers(graph: Any) -> None:
+def _declare_initialisers(graph: Graph) -> None:
     """Declare the types of initialisers, from which the inliner makes the bodies of some operators."""
     from onnx import helper
 
@@ -73,7 +73,7 @@ def _declare_initialisers(graph: Any) -> None:
             graph.value_info.append(helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
 
 
-def _spell_defaults(model: Any, known: set[tuple[str, str]]) -> None:
+def _spell_defaults(model: Model, known: set[tuple[str, str]]) -> None:
     """Write out the default attributes of operators that are functions, as the inliner omits them."""
     import onnx
 
@@ -89,7 +89,7 @@ def _spell_defaults(model: Any, known: set[tuple[str, str]]) -> None:
                     node.attribute.append(attribute.default_value)
 
 
-def graphs(graph: Any) -> Iterator[Any]:
+def graphs(graph: Graph) -> Iterator[Graph]:
     """Yield a graph, and those inside it."""
     yield graph
     for node in graph.node:
@@ -98,11 +98,11 @@ def graphs(graph: Any) -> Iterator[Any]:
                 yield from graphs(attribute.g)
 
 
-def inputs_that_fix(graph: Any) -> set[str]:
+def inputs_that_fix(graph: Graph) -> set[str]:
     """Return the names of values that rules take as constants."""
     return {name for inside in graphs(graph) for node in inside.node for name in _static(node)}
 
 
-def _static(node: Any) -> list[str]:
+def _static(node: Node) -> list[str]:
     rule = RULES.get(("" if node.domain == "ai.onnx" else node.domain, node.op_type))
     return [name for k, name in enumerate(node.input) if rule and rule.parameter(k) in rule.static]

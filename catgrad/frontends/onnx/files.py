@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, brief, translated
+from catgrad.frontends.onnx.types import Graph, Initialiser, Model
 from catgrad.paths import require_file
 from catgrad.tools import Package
 
@@ -16,7 +16,7 @@ MAX_FILE_BYTES = 2**31
 """The greatest protocol buffer; larger models keep their arrays in other files."""
 
 
-def load(source: Any) -> Any:
+def load(source: object) -> Model:
     """Return the ModelProto in a file, in bytes, or itself, with all its arrays, after ONNX's own checks.
 
     Raises: ArtifactError if it is damaged, or an array lies outside the folder of the model; ToolError
@@ -49,7 +49,7 @@ def load(source: Any) -> Any:
     return model
 
 
-def _parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
+def _parsed(parse: Callable[[bytes], Model], data: bytes) -> Model:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
@@ -58,7 +58,7 @@ def _parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
         raise damaged(str(error)) from None
 
 
-def _check(model: Any) -> None:
+def _check(model: Model) -> None:
     import onnx
 
     try:
@@ -74,7 +74,7 @@ def damaged(found: str) -> ArtifactError:
     return ArtifactError("a model must be valid ONNX", f"it is not: {found}", "export the model again")
 
 
-def _read_arrays(model: Any, folder: Path | None) -> None:
+def _read_arrays(model: Model, folder: Path | None) -> None:
     """Read arrays from files beside the model."""
     from onnx import TensorProto
 
@@ -87,7 +87,7 @@ def _read_arrays(model: Any, folder: Path | None) -> None:
             tensor.raw_data = data
 
 
-def tensors(graph: Any) -> Iterator[Any]:
+def tensors(graph: Graph) -> Iterator[Initialiser]:
     """Yield the initialisers and constants of a graph, and of graphs inside."""
     yield from graph.initializer
     for node in graph.node:

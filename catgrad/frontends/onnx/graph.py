@@ -13,6 +13,7 @@ from catgrad.errors import CatgradError, OptionError, UnsupportedOp
 from catgrad.frontends.onnx import sizes
 from catgrad.frontends.onnx.operators.operands import dtype_of_array, require_constant
 from catgrad.frontends.onnx.registry import DO, RULES, Rule, require
+from catgrad.frontends.onnx.types import Attribute, Graph, Node, Value
 from catgrad.frontends.translation import REFUSED, raise_refusals
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
@@ -30,13 +31,13 @@ class Walk:
     given its name; `versions` are those of the operator sets, by domain.
     """
 
-    def __init__(self, versions: Mapping[str, int], constant: Callable[[str, Array], Any]) -> None:
+    def __init__(self, versions: Mapping[str, int], constant: Callable[[str, Array], Var]) -> None:
         self.versions, self.constant = versions, constant
         self.builder = BUILDER.get()
-        self.variables: dict[int, tuple[Array, Any]] = {}
+        self.variables: dict[int, tuple[Array, Var]] = {}
         self.refusals: list[CatgradError] = []
 
-    def run(self, graph: Any, values: MutableMapping[str, Any]) -> list[Any]:
+    def run(self, graph: Graph, values: MutableMapping[str, Any]) -> list[Any]:
         """Interpret a graph on these values by name, and return its outputs."""
         for node in graph.node:
             with scope(dotted(node.name)):
@@ -48,7 +49,7 @@ class Walk:
                 values.update(zip(node.output, results, strict=False))
         return [values[output.name] for output in graph.output]
 
-    def variable(self, name: str, value: Any) -> Any:
+    def variable(self, name: str, value: Value) -> Var:
         """Return a value as a variable: of a constant, one outside all loops."""
         if not isinstance(value, np.ndarray):
             return value
@@ -66,7 +67,7 @@ class Walk:
         must = "the front end must support all operators of a model"
         raise_refusals(self.refusals, UNKNOWN, must, "the graph", DO)
 
-    def _translated(self, node: Any, values: MutableMapping[str, Any]) -> Any:
+    def _translated(self, node: Node, values: MutableMapping[str, Any]) -> Any:
         """Apply one operator, or note why it cannot be translated."""
         inputs = [values[name] if name else None for name in node.input]
         if any(value is REFUSED for value in inputs):
@@ -81,7 +82,7 @@ class Walk:
             self.refusals.append(error.about(node.op_type, node.name))
             return REFUSED
 
-    def _call(self, node: Any, inputs: list[Any], values: MutableMapping[str, Any]) -> Any:
+    def _call(self, node: Node, inputs: list[Any], values: MutableMapping[str, Any]) -> Any:
         rule = self._rule(node)
         attributes = {a.name: self._attribute(a, values) for a in node.attribute}
         blocks = any(isinstance(value, Block) for value in attributes.values())
@@ -104,7 +105,7 @@ class Walk:
         ]
         return _applied(rule, given, attributes)
 
-    def _given(self, rule: Rule, position: int, value: Any, name: str) -> Any:
+    def _given(self, rule: Rule, position: int, value: Value, name: str) -> Value:
         """Return an input as the rule takes it. Raises: UnsupportedOp for a variable that must be constant"""
         parameter = rule.parameter(position)
         if parameter in rule.static:
@@ -118,7 +119,7 @@ class Walk:
         is_known = parameter in rule.known and not sizes.is_symbolic(value)
         return value if is_known else self.variable(name, value)
 
-    def _rule(self, node: Any) -> Rule:
+    def _rule(self, node: Node) -> Rule:
         """Return the rule of an operator. Raises: UnsupportedOp if there is none for its version"""
         import onnx
 
@@ -135,7 +136,7 @@ class Walk:
         )
         return rule
 
-    def _attribute(self, attribute: Any, values: MutableMapping[str, Any]) -> Any:
+    def _attribute(self, attribute: Attribute, values: MutableMapping[str, Any]) -> Any:
         import onnx
 
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -153,10 +154,10 @@ class Walk:
 class Block:
     """A graph as an attribute, which also reads the values around it."""
 
-    def __init__(self, walk: Walk, graph: Any, values: MutableMapping[str, Any]) -> None:
+    def __init__(self, walk: Walk, graph: Graph, values: MutableMapping[str, Any]) -> None:
         self.walk, self.graph, self.around = walk, graph, values
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: Value) -> list[Value]:
         """Interpret the graph on these inputs. Raises: UnsupportedOp if it has unsupported operators"""
         inside: dict[str, Any] = constants(self.graph)
         inside.update(zip((each.name for each in self.graph.input), inputs, strict=True))
@@ -168,16 +169,16 @@ class Block:
         )
         return results
 
-    def as_variables(self, values: Sequence[Any]) -> list[Any]:
+    def as_variables(self, values: Sequence[Value]) -> list[Var]:
         """Return values as variables."""
         return [self.walk.variable("constant", value) for value in values]
 
-    def variables(self, *inputs: Any) -> list[Any]:
+    def variables(self, *inputs: Value) -> list[Var]:
         """Interpret the graph, and return its outputs as variables."""
         return self.as_variables(self(*inputs))
 
 
-def constants(graph: Any) -> dict[str, Any]:
+def constants(graph: Graph) -> dict[str, Array]:
     """Return the initialisers of a graph by name."""
     import onnx
 
@@ -185,7 +186,7 @@ def constants(graph: Any) -> dict[str, Any]:
     return {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
 
 
-def _applied(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+def _applied(rule: Rule, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> Any:
     """Apply a rule. Raises: UnsupportedOp if it does not take these arguments"""
     try:
         rule.signature.bind(*inputs, **attributes)
@@ -208,7 +209,7 @@ def _applied(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         ) from error
 
 
-def _computed(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+def _computed(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Array, ...]:
     """Apply a rule to constants, by the reference of its operations."""
     own = [
         k
@@ -217,8 +218,8 @@ def _computed(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) 
     ]
     results: list[Any] = []
 
-    def function(*arguments: Any) -> Any:
-        given = list(inputs)
+    def function(*arguments: Var) -> list[Var]:
+        given: list[Value] = list(inputs)
         for k, argument in zip(own, arguments, strict=True):
             given[k] = argument
         found = _applied(rule, given, attributes)

@@ -19,6 +19,7 @@ from catgrad.frontends.onnx.graph import Walk, constants, dotted
 from catgrad.frontends.onnx.merged import separate
 from catgrad.frontends.onnx.operators.operands import dtype_of, dtype_of_array
 from catgrad.frontends.onnx.registry import RULES, fixed_places
+from catgrad.frontends.onnx.types import Graph, Model
 from catgrad.initialisers import Stored
 from catgrad.naming import Namer
 from catgrad.terms.build import build
@@ -56,7 +57,7 @@ class _Importer:
 
     def __init__(
         self,
-        model: Any,
+        model: Model,
         name: str,
         trainable: str | Sequence[str],
         sizes: Mapping[str, int],
@@ -101,7 +102,7 @@ class _Importer:
         """Build the term X → Y."""
         return build(self.forward, list(self.inputs.values()))
 
-    def forward(self, *inputs: Any) -> list[Any]:
+    def forward(self, *inputs: Var) -> list[Var]:
         """Return the outputs of the graph."""
         walk = Walk(self.versions, self._constant)
         parameters = {name: self._parameter(name) for name in self.trained}
@@ -114,10 +115,9 @@ class _Importer:
         value = np.array(self.arrays[name])
         self.parameters[self.namer[name]] = value
         type = NdArrayType(value.shape, dtype_of_array(value))
-        found: Var = Parameter(self.namer[name], type, Stored(value, alike), outputs_first=True)()
-        return found
+        return Parameter(self.namer[name], type, Stored(value, alike), outputs_first=True)()
 
-    def _constant(self, name: str, value: Array) -> Any:
+    def _constant(self, name: str, value: Array) -> Var:
         dtype_of_array(value)
         return constant(self.namer.get(name) or f"constant.{dotted(name) or 'value'}", value, self.buffers)
 
@@ -184,7 +184,7 @@ class _Types:
         return self.seen[known]
 
 
-def _uses(graph: Any) -> tuple[set[str], set[str]]:
+def _uses(graph: Graph) -> tuple[set[str], set[str]]:
     """Return the names that nodes read, and those that they read as statistics or where constants must be."""
     read, fixes = {output.name for output in graph.output}, set[str]()
     for inside in graphs(graph):
@@ -208,7 +208,7 @@ def _names(arrays: Mapping[str, Array]) -> dict[str, str]:
     return {name: chosen for chosen, name in taken.items()}
 
 
-def _require_names(option: str, given: Mapping[str, Any], known: Any) -> None:
+def _require_names(option: str, given: Mapping[str, Any], known: dict[str, Size] | list[str]) -> None:
     for name in given:
         if name not in known:
             raise OptionError(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from catgrad.frontends.onnx.conversion import graphs
 from catgrad.frontends.onnx.recorded import RULE, Call, calls, entry, reads_no_array
 from catgrad.frontends.onnx.registry import fixed_places
+from catgrad.frontends.onnx.types import Graph, Node
 from catgrad.types import Array
 
 FLOATING = {1, 10, 11, 16}
@@ -24,11 +25,11 @@ FLOATING = {1, 10, 11, 16}
 MADE = re.compile(r"val_\d+|onnx::.*|\d+")
 """Names that PyTorch's exporters make for arrays that they compute."""
 
-Read = tuple[Any, int]
+Read = tuple[Node, int]
 """A node, and the place of one of its inputs."""
 
 
-def separate(graph: Any) -> tuple[list[str], set[str]]:
+def separate(graph: Graph) -> tuple[list[str], set[str]]:
     """Give a graph an initialiser for each array of the model.
 
     Return sentences that say which ones, and the names of constants that the exporter made. Arrays that
@@ -47,7 +48,7 @@ def separate(graph: Any) -> tuple[list[str], set[str]]:
 class _Separation:
     """A graph that is being changed, its floating initialisers by name, and notes."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.arrays = {each.name: each for each in graph.initializer if each.data_type in FLOATING}
         self.notes: list[str] = []
@@ -64,7 +65,7 @@ class _Separation:
         for place in reversed(places):
             del self.graph.node[place]
 
-    def _renames(self, node: Any) -> bool:
+    def _renames(self, node: Node) -> bool:
         """Return whether an Identity gives an array the name of another, and is no operator of the model.
 
         The result of an operator has the name of its node. Under a made name there is a copy of the array,
@@ -199,11 +200,10 @@ class _Separation:
     def _values(self, name: str) -> Array:
         import onnx
 
-        found: Array = onnx.numpy_helper.to_array(self.arrays[name])
-        return found
+        return onnx.numpy_helper.to_array(self.arrays[name])
 
 
-def _channels(node: Any, weight: Any) -> int:
+def _channels(node: Node, weight: Sequence[int]) -> int:
     """Return the size of the bias of a product or a convolution."""
     import onnx
 

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from catgrad.frontends.onnx.types import Graph, Node
 
 CALL, SCOPES, RULE = (
     "pkg.torch.onnx.fx_node",
@@ -23,13 +24,13 @@ ARRAY = re.compile(r"%([pb]_\w{1,500})")
 class Call:
     """The nodes of a call, and the dotted names of the module's arrays that it reads."""
 
-    nodes: list[Any]
+    nodes: list[Node]
     arrays: list[str]
 
 
-def calls(graph: Any) -> list[Call]:
+def calls(graph: Graph) -> list[Call]:
     """Return the recorded calls of a graph that read arrays of the module."""
-    nodes: dict[str, list[Any]] = {}
+    nodes: dict[str, list[Node]] = {}
     for node in graph.node:
         if call := entry(node, CALL):
             nodes.setdefault(call, []).append(node)
@@ -43,13 +44,13 @@ def calls(graph: Any) -> list[Call]:
     return [call for call in found if call.arrays]
 
 
-def reads_no_array(node: Any) -> bool:
+def reads_no_array(node: Node) -> bool:
     """Return whether a node has a recorded call, without parameters and buffers among its arguments."""
     call = entry(node, CALL)
     return bool(call) and not ARRAY.search(call.partition("args = ")[2])
 
 
-def _modules(graph: Any) -> dict[str, str]:
+def _modules(graph: Graph) -> dict[str, str]:
     """Return the paths of modules that the file names, by their identifiers."""
     paths = {each.name.rpartition(".")[0] for each in graph.initializer}
     for node in graph.node:
@@ -71,7 +72,7 @@ def flat(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-def entry(node: Any, key: str) -> str:
+def entry(node: Node, key: str) -> str:
     """Return an entry of a node's metadata; empty if there is none."""
     return next((each.value for each in node.metadata_props if each.key == key), "")
 

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from catgrad.errors import UnsupportedOp
+from catgrad.frontends.onnx.types import Node
 
 Meaning = Callable[..., Any]
+F = TypeVar("F", bound=Meaning)
 
 TRAINING = "ai.onnx.preview.training"
 """The domain of optimisers."""
@@ -60,14 +62,14 @@ STATISTICS = {
 
 def onnx(
     *names: str, since: int | tuple[int, ...], static: str = "", known: str = "", domain: str = ""
-) -> Callable[[Meaning], Meaning]:
+) -> Callable[[F], F]:
     """Register a function for these operators, at the versions of the operator set that changed them.
 
     `static` and `known` are names of inputs, separated by spaces.
     """
     versions = since if isinstance(since, tuple) else (since,)
 
-    def register(meaning: Meaning) -> Meaning:
+    def register(meaning: F) -> F:
         rule = Rule(meaning, versions, frozenset(static.split()), frozenset(known.split()))
         RULES.update({(domain, name): rule for name in names})
         return meaning
@@ -75,7 +77,7 @@ def onnx(
     return register
 
 
-def fixed_places(node: Any) -> list[int]:
+def fixed_places(node: Node) -> list[int]:
     """Return the places of inputs that are never trained: statistics, and what must be constant."""
     operator = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
     rule, places = RULES.get(operator), STATISTICS.get(operator, ())
@@ -86,7 +88,7 @@ def fixed_places(node: Any) -> list[int]:
     ]
 
 
-def require(holds: Any, must: str, found: str, do: str = DO) -> None:
+def require(holds: object, must: str, found: str, do: str = DO) -> None:
     """Raise UnsupportedOp unless an argument has a supported value."""
     if not holds:
         raise UnsupportedOp(must, found, do)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from catgrad import ops
-from catgrad.dims import Dim, exact_quotient
+from catgrad.dims import Dim, Size, exact_quotient
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.onnx.operators.operands import numbers_in
+from catgrad.frontends.onnx.types import Value
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype
 
 
-def is_symbolic(value: Any) -> bool:
+def is_symbolic(value: Value | None) -> bool:
     """Return whether a constant has symbolic sizes."""
     return isinstance(value, np.ndarray) and value.dtype == object
 
 
-def as_variable(value: Array) -> Any:
+def as_variable(value: Array) -> Var:
     """Return symbolic sizes as an array of int64."""
     numbers = [ops.number_of(n, Dtype.int64) for n in numbers_in(value)]
     return ops.reshape(ops.stack(numbers), *value.shape) if numbers else ops.array(value.astype(np.int64))
 
 
-def _slice(x: Array, starts: Array, ends: Array, axes: Any = None, steps: Any = None) -> Array:
+def _slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Any = None) -> Array:
     chosen = range(len(starts)) if axes is None else map(int, axes)
     every = [1] * len(starts) if steps is None else steps
     index: list[Any] = [slice(None)] * x.ndim
@@ -38,7 +40,7 @@ def _slice(x: Array, starts: Array, ends: Array, axes: Any = None, steps: Any = 
 def _equal(x: Array, y: Array) -> Array:
     """Compare sizes, of which a symbolic one equals no negative number."""
 
-    def compare(a: Any, b: Any) -> bool:
+    def compare(a: Size, b: Size) -> bool:
         if isinstance(a, Dim) != isinstance(b, Dim) and not any(isinstance(n, int) and n < 0 for n in (a, b)):
             raise UnsupportedOp(
                 "a comparison must not depend on a symbolic size", f"{a} is compared with {b}", "fix it"
@@ -49,7 +51,7 @@ def _equal(x: Array, y: Array) -> Array:
     return result
 
 
-def _objects(value: Any) -> Array:
+def _objects(value: Array | Size) -> Array:
     """Return elements as a constant: of int64, unless one is symbolic."""
     array = np.asarray(value, object)
     is_known = not any(isinstance(n, Dim) for n in array.reshape(-1))
@@ -77,7 +79,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 """Functions of constants by operator."""
 
 
-def computed(operator: str, inputs: list[Any], attributes: dict[str, Any]) -> Array | None:
+def computed(operator: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> Array | None:
     """Apply an operator to constants, one of which is symbolic; None if that needs an array."""
     if operator not in FUNCTIONS or (operator == "Cast" and attributes.get("to") not in (6, 7)):
         return None

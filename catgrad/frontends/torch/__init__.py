@@ -1,6 +1,6 @@
 """Import a `torch.nn.Module` as a term, by `torch.export`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.lora import lora, merge
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Imported", "ModuleLearner", "compile_module", "from_torch", "lora", "merge", "transpile"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load `transpile` at its first use: it belongs to the target scratch, which imports this package."""
     if name != "transpile":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from catgrad.frontends.torch.aten.operands import type_of_parts
 from catgrad.frontends.torch.aten.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.aten.short_integers import check_operands, operand, wrapped
 from catgrad.frontends.torch.registry import DO, function_for, require, translation
+from catgrad.frontends.torch.types import GraphModule, Node, Tensor
 from catgrad.frontends.translation import REFUSED, raise_refusals
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
@@ -40,17 +41,17 @@ class Walk:
     into a variable, given the name of its node. `size` converts symbolic sizes.
     """
 
-    def __init__(self, constant: Callable[[str, Any], Any], size: Callable[[Any], Size]) -> None:
+    def __init__(self, constant: Callable[[str, Tensor], Var], size: Callable[[Any], Size]) -> None:
         self.constant, self.size = constant, size
-        self.variables: dict[Any, Any] = {}
+        self.variables: dict[Node, Var | Pair] = {}
         self.refusals: list[CatgradError] = []
 
-    def run(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, module: GraphModule, inputs: Sequence[Tensor | Var | None]) -> list[Any]:
         """Interpret the graph on these inputs, and return its outputs.
 
         Raises: UnsupportedOp, or the only error, for all operations that cannot be translated
         """
-        values: dict[Any, Any] = {}
+        values: dict[Node, Any] = {}
         given = iter(inputs)
         for node in module.graph.nodes:
             if node.op == "placeholder":
@@ -65,7 +66,7 @@ class Walk:
                     values[node] = _labelled(node, self._translated(node, values))
         return []
 
-    def _translated(self, node: Any, values: dict[Any, Any]) -> Any:
+    def _translated(self, node: Node, values: dict[Node, Any]) -> Any:
         """Apply one operation, or note why it cannot be translated."""
         import torch
 
@@ -81,7 +82,7 @@ class Walk:
             self._refuse(node, error)
             return REFUSED
 
-    def _refuse(self, node: Any, error: CatgradError) -> None:
+    def _refuse(self, node: Node, error: CatgradError) -> None:
         if isinstance(error, ShapeError) and _has_symbolic_sizes(node):
             # torch.export has checked the shapes, but for symbolic sizes.
             error = FixedSize(error.must, error.found, subject=error.subject, where=error.where)
@@ -93,7 +94,7 @@ class Walk:
         must = "the front end must support all operations of a module"
         raise_refusals(self.refusals, UNKNOWN, must, "the module", DO)
 
-    def _call(self, node: Any, values: dict[Any, Any]) -> Any:
+    def _call(self, node: Node, values: dict[Node, Any]) -> Any:
         """Apply one operation. Raises: UnsupportedOp if the front end has no translation"""
         import torch
 
@@ -117,7 +118,7 @@ class Walk:
             return _computed(node, values)
         return self._meaning(node, values)
 
-    def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
+    def _meaning(self, node: Node, values: dict[Node, Any]) -> Any:
         meaning = function_for(node.target, reads_complex(node))
         if meaning is None:
             raise _unknown(node)
@@ -145,7 +146,7 @@ class Walk:
         _check(node, result, self.size)
         return result
 
-    def _part(self, node: Any, results: Any) -> Any:
+    def _part(self, node: Node, results: Sequence[Any]) -> Any:
         part = results[node.args[1]]
         require(
             part is not None,
@@ -154,7 +155,7 @@ class Walk:
         )
         return part
 
-    def _is_constant(self, node: Any, values: dict[Any, Any]) -> bool:
+    def _is_constant(self, node: Node, values: dict[Node, Any]) -> bool:
         import torch
 
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
@@ -165,7 +166,7 @@ class Walk:
             return known is None and isinstance(node.meta.get("val"), torch.Tensor)
         return all(isinstance(value, torch.Tensor) for value in read)
 
-    def _variable(self, node: Any, values: dict[Any, Any]) -> Any:
+    def _variable(self, node: Node, values: dict[Node, Any]) -> Any:
         """Return the value of a node; a constant becomes a variable, or a pair, when it is first read."""
         import torch
 
@@ -176,14 +177,14 @@ class Walk:
             self.variables[node] = self._constant(node.name, value)
         return self.variables[node]
 
-    def _constant(self, name: str, value: Any) -> Any:
+    def _constant(self, name: str, value: Tensor) -> Var | Pair:
         if not value.is_complex():
             return self.constant(name, value)
         real, imag = value.real.clone(), value.imag.clone()
         return Pair(self.constant(f"{name}.real", real), self.constant(f"{name}.imag", imag))
 
 
-def _has_symbolic_sizes(node: Any) -> bool:
+def _has_symbolic_sizes(node: Node) -> bool:
     import torch
 
     values = torch.utils._pytree.tree_leaves([n.meta.get("val") for n in (node, *node.all_input_nodes)])
@@ -192,7 +193,7 @@ def _has_symbolic_sizes(node: Any) -> bool:
     )
 
 
-def _computed(node: Any, values: dict[Any, Any]) -> Any:
+def _computed(node: Node, values: dict[Node, Any]) -> Any:
     import torch
     from torch.fx.node import map_arg
 
@@ -201,7 +202,7 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
         return node.target(*args, **kwargs)
 
 
-def _unknown(node: Any) -> UnsupportedOp:
+def _unknown(node: Node) -> UnsupportedOp:
     import torch
 
     if function_for(node.target) and reads_complex(node):
@@ -219,7 +220,7 @@ def _unknown(node: Any) -> UnsupportedOp:
     return UnsupportedOp(UNKNOWN, "this one is not", DO)
 
 
-def _check(node: Any, result: Any, size: Callable[[Any], Size]) -> None:
+def _check(node: Node, result: Any, size: Callable[[Any], Size]) -> None:
     """Check types against those of PyTorch: a difference is an error of the front end."""
     wanted = node.meta.get("val")
     is_one = isinstance(result, (Var, Pair))
@@ -237,21 +238,21 @@ def _shown(is_complex: bool, type: NdArrayType) -> str:
     return f"complex, with parts {type}" if is_complex else str(type)
 
 
-def _labelled(node: Any, result: Any) -> Any:
+def _labelled(node: Node, result: Any) -> Any:
     """Label values that leave a module with its name, for emitted code."""
     path = _path(node)
     leaves = all(not f"{_path(user)}.".startswith(f"{path}.") for user in node.users)
     return Label(f"{path}.out")(result) if path and leaves and isinstance(result, Var) else result
 
 
-def _path(node: Any) -> str:
+def _path(node: Node) -> str:
     """Return the dotted name of the innermost module of an operation."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack else ""
     return re.sub(r"[^A-Za-z0-9_.]", "_", re.sub(r"@\d+", "", path.removeprefix("L['self']").strip(".")))
 
 
-def place(node: Any) -> str:
+def place(node: Node) -> str:
     """Return the dotted name of the innermost module of an operation, and the line of its source."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
     line = f"{Path(frames[-1][0]).name}, line {frames[-1][1]}" if frames else ""

@@ -12,10 +12,11 @@ from catgrad.frontends.imported import Imported as Imported
 from catgrad.frontends.torch.importer import Importer
 from catgrad.frontends.torch.tracing.axes import Dynamic
 from catgrad.frontends.torch.tracing.export import Export
+from catgrad.frontends.torch.types import Module
 
 
 def from_torch(
-    module: Any,
+    module: Module,
     *example_inputs: Any,
     name: str = "model",
     train: bool = False,
@@ -47,7 +48,7 @@ def from_torch(
     return Imported(name, model, importer.parameters, importer.inputs, values, inference, aliases)
 
 
-def _trained(module: Any, trainable: str | Sequence[str]) -> dict[str, str]:
+def _trained(module: Module, trainable: str | Sequence[str]) -> dict[str, str]:
     """Return the parameters to train; tied ones have the first of their names.
 
     Raises: OptionError if a pattern matches no parameter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.registry import require
 from catgrad.frontends.torch.tensors import constant, held, stored
 from catgrad.frontends.torch.tracing.export import Export
+from catgrad.frontends.torch.types import InputSpec, Tensor
 from catgrad.functors.expand import Expand
 from catgrad.initialisers import Filled, Stored
 from catgrad.ops.literal import is_uniform
@@ -47,14 +47,14 @@ class Importer:
         self.assumed = export.assumptions()
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
-        self.variables: dict[str, Any] = {}
+        self.variables: dict[str, Var] = {}
 
     def model(self) -> Term:
         """Build the term X → Y; that of evaluation computes what PyTorch drops or normalises in any mode."""
         model = build(self.forward, list(self.inputs.values()))
         return model if self.train else Expand(lambda op: op.evaluated is None)(model)
 
-    def forward(self, *inputs: Any) -> list[Any]:
+    def forward(self, *inputs: Var) -> list[Var]:
         """Return the outputs of the graph that are tensors, and update the buffers that it changes."""
         if self.assumed:
             inputs = Assume(len(inputs), self.assumed).apply(*inputs)
@@ -82,7 +82,7 @@ class Importer:
         require_real(value, f"the input {name}")
         return type_of(value, self.axes.size)
 
-    def _held(self, spec: Any) -> Any:
+    def _held(self, spec: InputSpec) -> Tensor | Var | None:
         """Return a tensor of the module: a variable if it is trained or updated, else the tensor."""
         if spec.kind.name == "TOKEN" or not (self.nodes[spec.arg.name].users or spec.target in self.changed):
             return None
@@ -97,11 +97,11 @@ class Importer:
             self.variables[name] = (self._buffer if is_buffer else self._parameter)(name, tensor)
         return self.variables[name]
 
-    def _parameter(self, name: str, tensor: Any) -> Any:
+    def _parameter(self, name: str, tensor: Tensor) -> Var:
         value = self.parameters[name] = np.array(as_numpy(tensor))
         return Parameter(name, type_of(tensor), Stored(value, alike), outputs_first=True)()
 
-    def _buffer(self, name: str, tensor: Any) -> Any:
+    def _buffer(self, name: str, tensor: Tensor) -> Var:
         type = type_of(tensor)
         value = as_numpy(tensor).astype(type.dtype.numpy)
         self.buffers[name] = value
@@ -109,7 +109,7 @@ class Importer:
         drawn = Filled(value.flat[0].item()) if is_one_number else None
         return Buffer(name, type, Stored(value, drawn))()
 
-    def _constant(self, node: str, tensor: Any) -> Any:
+    def _constant(self, node: str, tensor: Tensor) -> Var:
         """Turn a tensor that does not depend on inputs or parameters into a variable; `node` names it."""
         names = {spec.arg.name: spec.target for spec in self.specs}
         name = names.get(node) or self._name(node, stored(tensor))

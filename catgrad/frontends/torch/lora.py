@@ -8,13 +8,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from catgrad.errors import OptionError
+from catgrad.frontends.torch.types import Module
 from catgrad.learn.options import check_integer, positive
 
 
-def lora(module: Any, rank: int = 8, alpha: float = 16.0, target: str | Sequence[str] = "*") -> Any:
+def lora(module: Module, rank: int = 8, alpha: float = 16.0, target: str | Sequence[str] = "*") -> Module:
     """Return a copy of a module that trains low-rank adapters only: y = x Wᵀ + b + (α / r) · x · U · V.
 
     Each `torch.nn.Linear` whose dotted name matches a pattern of `target` gets the parameters
@@ -48,7 +48,7 @@ def lora(module: Any, rank: int = 8, alpha: float = 16.0, target: str | Sequence
     return adapted
 
 
-def merge(module: Any) -> Any:
+def merge(module: Module) -> Module:
     """Return a copy of a module with the adapters of `lora` added to the weights: W + (α / r) · (U · V)ᵀ."""
     from catgrad.frontends.torch.low_rank import LowRank
 
@@ -59,7 +59,7 @@ def merge(module: Any) -> Any:
     return merged.requires_grad_()
 
 
-def _replaced(module: Any, name: str, layer: Any) -> Any:
+def _replaced(module: Module, name: str, layer: Module) -> Module:
     """Set the submodule of this dotted name, which is the module itself if the name is empty."""
     owner, _, leaf = name.rpartition(".")
     if not name:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from catgrad.errors import UnsupportedOp
+from catgrad.frontends.torch.types import OpOverload
 
 Meaning = Callable[..., Any]
+F = TypeVar("F", bound=Meaning)
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,17 @@ def register(*overloads: str, **fields: Any) -> None:
         TRANSLATIONS[name] = replace(TRANSLATIONS.get(name, Translation()), **fields)
 
 
-def aten(*overloads: str, **fields: Any) -> Callable[[Meaning], Meaning]:
+def aten(*overloads: str, **fields: Any) -> Callable[[F], F]:
     """Register a function for these overloads, written as `add.Tensor`, with fields of the translation."""
 
-    def of_real(meaning: Meaning) -> Meaning:
+    def of_real(meaning: F) -> F:
         register(*(f"aten.{overload}" for overload in overloads), real=meaning, **fields)
         return meaning
 
     return of_real
 
 
-def composite(
-    *overloads: str, when: Callable[..., bool] = lambda *args, **kwargs: True
-) -> Callable[[Meaning], Meaning]:
+def composite(*overloads: str, when: Callable[..., bool] = lambda *args, **kwargs: True) -> Callable[[F], F]:
     """Register a function for overloads that PyTorch decomposes, for programs that need no decomposition.
 
     It supports all arguments for which `when` is true: a program with others is decomposed.
@@ -66,22 +66,22 @@ def composite(
     return aten(*overloads, whole=when)
 
 
-def of_pairs(*overloads: str) -> Callable[[Meaning], Meaning]:
+def of_pairs(*overloads: str) -> Callable[[F], F]:
     """Register a function for these overloads where an argument is complex."""
 
-    def of_complex(meaning: Meaning) -> Meaning:
+    def of_complex(meaning: F) -> F:
         register(*(f"aten.{overload}" for overload in overloads), of_pairs=meaning)
         return meaning
 
     return of_complex
 
 
-def translation(target: Any) -> Translation:
+def translation(target: OpOverload | str) -> Translation:
     """Return the translation of an overload, which is empty if there is none."""
     return TRANSLATIONS.get(str(target), Translation())
 
 
-def function_for(target: Any, is_complex: bool = False) -> Meaning | None:
+def function_for(target: OpOverload, is_complex: bool = False) -> Meaning | None:
     """Return the function for an overload, of complex or of real arguments, if there is one."""
     found = translation(target)
     return found.of_pairs if is_complex else found.real

@@ -94,12 +94,7 @@ def fit(
         run.resume()
     check_agreement(parallel, learner, run.history, data)
     parallel.start(learner)
-    count, is_first = batch_count(data, run.training), parallel.rank == 0
-    total = epochs * count if epochs and count else steps
-    with progress_bar(run.history, total, progress and is_first) as show:
-        while not run.is_finished():
-            run.train_epoch(show)
-    run.restore_best()
+    run.train(batch_count(data, run.training), progress and parallel.rank == 0)
     if isinstance(learner, Shown):
         learner.history = run.history
     return run.history
@@ -122,6 +117,18 @@ class _Run:
     path: Path | None
     history: History = field(default_factory=History)
     best: Tables | None = None
+
+    def train(self, count: int | None, shows_progress: bool) -> None:
+        """Train to the end, in epochs of `count` batches if it is known.
+
+        With `patience`, the learner of the least validation loss is restored.
+        """
+        total = self.epochs * count if self.epochs and count else self.steps
+        with progress_bar(self.history, total, shows_progress) as show:
+            while not self.is_finished():
+                self.train_epoch(show)
+        if self.best is not None:
+            restore(self.learner, self.best)
 
     def is_finished(self) -> bool:
         """Tell whether there have been enough epochs, enough steps, or too many epochs without a new best."""
@@ -170,11 +177,6 @@ class _Run:
             for path in (_best(self.path), self.path) if is_best else (self.path,):
                 self.save(path)
         self.parallel.gather([0])  # no process returns before the file is written, and may be read
-
-    def restore_best(self) -> None:
-        """Restore the learner of the least validation loss, if there is `patience`."""
-        if self.best is not None:
-            restore(self.learner, self.best)
 
     def save(self, path: Path) -> None:
         """Write the learner's tables, and the history."""

@@ -168,12 +168,7 @@ def _recurrent(
     lengths: bool,
 ) -> Term:
     """Compute the product with x for all times, then loop over time."""
-    if A.rank != 2 or B.rank != 1 or C.rank != 1 or not isinstance(C.shape[0], int):
-        raise ShapeError(
-            f"{name} must have the axes [batch, time], and features [d] and [h], with a number h",
-            f"they are {A}, {B} and {C}",
-            "reshape the input",
-        )
+    _require_axes(name, A, B, C)
     wide = C.with_shape((kind.gates * C.shape[0],))
     uniform = fan_in_uniform(C.shape[0])
 
@@ -201,3 +196,12 @@ def _recurrent(
     batch = A.with_shape(A.shape[:1])
     with scope(name):
         return build(forward, [A + B, *types_of_lengths(A, lengths)])
+
+
+def _require_axes(name: str, A: NdArrayType, B: NdArrayType, C: NdArrayType) -> None:
+    if A.rank != 2 or B.rank != 1 or C.rank != 1 or not isinstance(C.shape[0], int):
+        raise ShapeError(
+            f"{name} must have the axes [batch, time], and features [d] and [h], with a number h",
+            f"they are {A}, {B} and {C}",
+            "reshape the input",
+        )

@@ -288,6 +288,15 @@ def cast(scalar: Scalar, dtype: Dtype) -> Compute:
     return Compute(Cast(scalar.dtype, dtype), dtype, (scalar,))
 
 
+def operands_of(kind: type[Op], scalar: Scalar) -> Iterator[Scalar]:
+    """Yield the operands of nested operations of one kind, as the terms of a sum; else the scalar itself."""
+    if isinstance(scalar, Compute) and isinstance(scalar.op, kind):
+        for operand in scalar.operands:
+            yield from operands_of(kind, operand)
+    else:
+        yield scalar
+
+
 def converted(scalar: Scalar, dtype: Dtype) -> Scalar:
     """Cast a scalar unless it has the dtype already."""
     return scalar if scalar.dtype is dtype else cast(scalar, dtype)

@@ -49,15 +49,10 @@ def operand_boxes(loop: Loop) -> Iterator[tuple[Box, Variable]]:
     (row, column, term), [s] = perfect_nest([loop])
     assert isinstance(s, Accumulate)
     for operand, place in zip(s.scalar.operands, (row, column), strict=True):
-        converted = isinstance(operand, Compute)
-        found = _boxed(operand.operands[0] if converted else operand, place, term)
+        factor = operand.operands[0] if isinstance(operand, Compute) else operand
+        found = box(factor, place, term) or window(factor, place, term)
         assert found
         yield found, place
-
-
-def _boxed(factor: Scalar, place: Variable, term: Variable) -> Box | None:
-    """Describe a factor as boxes of a matrix, or of an image; None if no tensor map can."""
-    return box(factor, place, term) or window(factor, place, term)
 
 
 def window(factor: Scalar, place: Variable, term: Variable) -> Box | None:

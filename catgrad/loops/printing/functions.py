@@ -32,7 +32,7 @@ from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.groups import GroupText, common_arrays, group_text, row_count
 from catgrad.loops.printing.interface import Interface, arguments_of
 from catgrad.loops.printing.kernels import Companion, KernelPrinter, Part, none
-from catgrad.naming import Namer, common, summary
+from catgrad.naming import MAX_LISTED_CHARACTERS, Namer, common, summary
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
 from catgrad.types import Dtype, symbols
@@ -301,7 +301,7 @@ class FunctionPrinter:
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints, shared
             )
-            text = printer.print(library.namer.fresh(_title(uses)))
+            text = printer.print(library.namer.fresh(*_titles(uses)))
             if interface.extents:
                 text = replace(text, reach=max(prod((use.extents or {}).values()) for use in uses))
             library.printed[key] = text
@@ -332,12 +332,15 @@ def _touched(loop: For) -> dict[Buffer, bool]:
     return {b.home: b.home in written for b, _ in (*loop.reads, *loop.writes)}
 
 
-def _title(uses: Sequence[Interface]) -> str:
-    """Name a kernel by what its uses have in common, array by array, or else as a whole."""
+def _titles(uses: Sequence[Interface]) -> list[str]:
+    """Name a kernel by what its uses have in common, or by the arrays that it writes, if they are few."""
     verbs, arrays = zip(*(use.titled for use in uses), strict=True)
     names = [[buffer.name for buffer in buffers] for buffers in arrays]
-    shared = summary(map(_shared, zip(*names, strict=False))) or _shared(map(summary, names))
-    return f"{verbs[0]}_{shared or _unnamed(uses[0], arrays[0])}"
+    each = [*map(_shared, zip(*names, strict=False))]
+    shared = summary(each) or _shared(map(summary, names)) or _unnamed(uses[0], arrays[0])
+    listed = "_and_".join(dict.fromkeys(filter(None, each)))
+    others = [listed] if 0 < len(listed) <= MAX_LISTED_CHARACTERS else []
+    return [f"{verbs[0]}_{name}" for name in (shared, *others)]
 
 
 def _shared(names: Iterable[str]) -> str:

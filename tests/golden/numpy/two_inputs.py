@@ -46,10 +46,10 @@ def rev(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
     square = np.square(x_1)  # f32[batch,4]
     y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
     product = d_y_hat_0 * (1 - y_hat_0 * y_hat_0)  # f32[batch,3]
-    transpose = weight.T  # f32[3,4]
-    d_x_0 = product @ transpose  # f32[batch,4]
+    weight_transposed = weight.T  # f32[3,4]
+    d_x_0 = product @ weight_transposed  # f32[batch,4]
     product_1 = d_y_hat_1 * y_hat_1  # f32[batch,3]
-    d_x_1 = 2 * (product_1 @ transpose) * x_1  # f32[batch,4]
+    d_x_1 = 2 * (product_1 @ weight_transposed) * x_1  # f32[batch,4]
     d_weight = x_0.T @ product + square.T @ product_1  # f32[4,3]
     return [d_weight, d_x_0, d_x_1]
 

@@ -343,3 +343,13 @@ def test_the_emitted_file_runs_in_a_bare_python(bare_python, tmp_path):
     x, y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))
     np.testing.assert_allclose([float(v) for v in losses], [learner.step(x, y) for _ in range(5)], rtol=1e-5)
     assert "{'float32'}" in done.stdout
+
+
+def test_expressions_with_places_for_operands_are_macros():
+    """A text in the table `expressions` makes a target support an operation, with operands in any order."""
+    backend = get_backend("torch")
+    assert "ReverseGelu" in backend.operations
+    assert (
+        backend.dialect.macros["ReverseGelu"](None, None, None, "x", "dy")
+        == "torch.ops.aten.gelu_backward(dy, x)"
+    )

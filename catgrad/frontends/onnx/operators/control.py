@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
+if TYPE_CHECKING:
+    from catgrad.frontends.onnx.graph import Block
+
+Arrays = tuple[Var, ...]
+
 
 @onnx("If", since=(13, 16, 19, 21, 23, 24, 25), known="condition")
-def branch(condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
+def branch(condition: Value, *, then_branch: Block, else_branch: Block) -> tuple[Any, ...]:
     """Compute one of two graphs; the condition may be a constant."""
     if isinstance(condition, np.ndarray):
         return tuple((then_branch if condition.item() else else_branch)())
@@ -26,7 +32,7 @@ def branch(condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
 
 
 @onnx("Loop", since=(13, 16, 19, 21, 23, 24, 25), static="times", known="condition")
-def loop(times: Any, condition: Any, *initial: Any, body: Any) -> Any:
+def loop(times: Any, condition: Any, *initial: Var, body: Block) -> Arrays:
     """Repeat a graph a fixed number of times, or never if its condition is known to be false."""
     is_known = condition is None or isinstance(condition, np.ndarray)
     never = condition is not None and is_known and not condition.all()
@@ -39,7 +45,7 @@ def loop(times: Any, condition: Any, *initial: Any, body: Any) -> Any:
     _require_unconditional(is_known)
     (count,) = (0,) if never else numbers_in(times)
 
-    def iteration(carry: Any, _: Any) -> Any:
+    def iteration(carry: Arrays, _: object) -> tuple[Arrays, Arrays]:
         number, *values = carry
         goes_on, *results = body(number, np.array(True), *values)
         _require_unconditional(isinstance(goes_on, np.ndarray) and bool(goes_on.all()))
@@ -62,14 +68,14 @@ def _require_unconditional(holds: bool) -> None:
 
 @onnx("Scan", since=(11, 16, 19, 21, 23, 24, 25))
 def scan(
-    *arrays: Any,
-    body: Any,
+    *arrays: Var,
+    body: Block,
     num_scan_inputs: int,
     scan_input_axes: Sequence[int] = (),
     scan_input_directions: Sequence[int] = (),
     scan_output_axes: Sequence[int] = (),
     scan_output_directions: Sequence[int] = (),
-) -> Any:
+) -> Arrays:
     """Apply a graph to the rows of arrays, with a carry."""
     carried = len(arrays) - num_scan_inputs
     axes = scan_input_axes or [0] * num_scan_inputs
@@ -77,7 +83,7 @@ def scan(
     directions = [*(scan_input_directions or [0] * num_scan_inputs)]
     rows = [ops.flip(x, 0) if back else x for x, back in zip(rows, directions, strict=True)]
 
-    def iteration(carry: Any, row: Any) -> Any:
+    def iteration(carry: Arrays, row: Arrays) -> tuple[Arrays, Arrays]:
         new = body.as_variables(body(*carry, *row))
         return tuple(new[:carried]), tuple(new[carried:])
 

@@ -12,20 +12,21 @@ import numpy as np
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import dtype_of, full, literal, together
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
-def _xor(x: Var, y: Any) -> Any:
+def _xor(x: Var, y: Var) -> Var:
     return (x & ~y) | (~x & y)
 
 
-def _equal(x: Var, y: Any) -> Any:
+def _equal(x: Var, y: Var) -> Var:
     return ~_xor(x, y) if x.dtype is Dtype.bool else x == y
 
 
-UNARY: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+UNARY: dict[str, tuple[Callable[[Var], Var], tuple[int, ...]]] = {
     "Abs": (ops.absolute, (13,)), "Acos": (ops.arccos, (7, 22)), "Acosh": (ops.arcosh, (9, 22)),
     "Asin": (ops.arcsin, (7, 22)), "Asinh": (ops.arsinh, (9, 22)), "Atan": (ops.arctan, (7, 22)),
     "Atanh": (ops.artanh, (9, 22)), "BitwiseNot": (ops.bitwise_not, (18,)),
@@ -38,7 +39,7 @@ UNARY: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "Tan": (lambda x: ops.sin(x) / ops.cos(x), (7, 22)), "Tanh": (ops.tanh, (13,)),
 }  # fmt: skip
 
-BINARY: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
+BINARY: dict[str, tuple[Callable[[Var, Var], Var], tuple[int, ...]]] = {
     "Add": (ops.add, (13, 14)), "Sub": (ops.subtract, (13, 14)), "Mul": (ops.multiply, (13, 14)),
     "And": (ops.logical_and, (7,)), "Or": (ops.logical_or, (7,)), "Xor": (_xor, (7,)),
     "BitwiseAnd": (ops.bitwise_and, (18,)), "BitwiseOr": (ops.bitwise_or, (18,)),
@@ -55,7 +56,7 @@ for _name, (_pair, _since) in BINARY.items():
 
 
 @onnx("Div", since=(13, 14))
-def divide(x: Var, y: Any) -> Any:
+def divide(x: Var, y: Var) -> Var:
     """Quotient, of integers rounded towards 0."""
     x, y = together(x, y)
     if x.dtype.is_floating:
@@ -65,7 +66,7 @@ def divide(x: Var, y: Any) -> Any:
 
 
 @onnx("Mod", since=(13, 28))
-def remainder(x: Var, y: Any, *, fmod: int = 0) -> Var:
+def remainder(x: Var, y: Var, *, fmod: int = 0) -> Var:
     """Return the remainder, with the sign of y for integers, or with that of x."""
     x, y = together(x, y)
     if x.dtype.is_floating:
@@ -78,10 +79,10 @@ def remainder(x: Var, y: Any, *, fmod: int = 0) -> Var:
 
 
 @onnx("Pow", since=(13, 15), known="y")
-def power(x: Var, y: Any) -> Any:
+def power(x: Var, y: Value) -> Var:
     """Power: xʸ in the dtype of x, by a simpler operation where there is one."""
     if isinstance(y, np.ndarray):
-        own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square}
+        own: dict[float, Callable[[Var], Var]] = {1: lambda x: x, 2: ops.square}
         if x.dtype.is_floating:
             own |= {0.5: ops.sqrt, -0.5: ops.rsqrt, -1: ops.reciprocal}
         if y.size == 1 and y.ndim <= x.type.rank and float(y.item()) in own:
@@ -92,8 +93,8 @@ def power(x: Var, y: Any) -> Any:
     return ops.cast(ops.power(base, exponent), x.dtype)
 
 
-def _extremum(name: str, floats: Callable[[Any, Any], Any], wins: Callable[[Any, Any], Any]) -> None:
-    def pick(x: Var, y: Any) -> Var:
+def _extremum(name: str, floats: Callable[[Var, Var], Var], wins: Callable[[Var, Var], Var]) -> None:
+    def pick(x: Var, y: Var) -> Var:
         return floats(x, y) if x.dtype.is_floating else ops.select(wins(x, y), x, y)
 
     onnx(name, since=(13,))(lambda *arrays: reduce(pick, together(*arrays)))
@@ -106,9 +107,9 @@ onnx("Mean", since=(13,))(lambda *arrays: reduce(ops.add, together(*arrays)) / l
 
 
 @onnx("Clip", since=13, known="low high")
-def clip(x: Var, low: Any = None, high: Any = None) -> Any:
+def clip(x: Var, low: Value | None = None, high: Value | None = None) -> Var:
     """min(max(x, low), high)."""
-    bounds = [float(b.item()) if isinstance(b, np.ndarray) else b for b in (low, high)]
+    bounds: list[Any] = [float(b.item()) if isinstance(b, np.ndarray) else b for b in (low, high)]
     if x.dtype.is_floating and bounds != [None, None] and _are_ordered(bounds):
         return ops.clamp(x, *bounds)
     if low is not None:
@@ -126,7 +127,7 @@ def _are_ordered(bounds: list[Any]) -> bool:
     return len(finite) == 2 - bounds.count(None) and finite == sorted(finite)
 
 
-def _filled(bound: Any, x: Var) -> Var:
+def _filled(bound: Value, x: Var) -> Var:
     if isinstance(bound, np.ndarray):
         return full(x, bound.item())
     return ops.broadcast(ops.reshape(bound), x.shape)
@@ -139,7 +140,7 @@ def cast(x: Var, *, to: int, saturate: int = 1, round_mode: str = "up") -> Var:
 
 
 @onnx("CastLike", since=(15, 19, 21, 23, 24, 25))
-def cast_like(x: Var, y: Any, *, saturate: int = 1, round_mode: str = "up") -> Var:
+def cast_like(x: Var, y: Var, *, saturate: int = 1, round_mode: str = "up") -> Var:
     """Convert to the dtype of y."""
     return _cast(x, y.dtype)
 
@@ -159,13 +160,13 @@ def is_infinite(x: Var, *, detect_negative: int = 1, detect_positive: int = 1) -
 
 
 @onnx("BitShift", since=(11, 28))
-def shift(x: Var, y: Any, *, direction: str) -> Var:
+def shift(x: Var, y: Var, *, direction: str) -> Var:
     """Move bits up or down."""
     return (ops.shift_left if direction == "LEFT" else ops.shift_right)(*together(x, y))
 
 
 @onnx("Where", since=(9, 16))
-def where(condition: Any, x: Var, y: Any) -> Any:
+def where(condition: Var, x: Var, y: Var) -> Var:
     """Return x where the condition holds, y elsewhere."""
     condition, x, y = together(condition, x, y)
     if x.dtype is Dtype.bool:

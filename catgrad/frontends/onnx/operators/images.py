@@ -29,7 +29,7 @@ class Windows:
     def __init__(
         self,
         x: Var,
-        kernel_shape: Sequence[int],
+        kernel_shape: Sequence[Any],
         strides: Numbers = None,
         pads: Numbers = None,
         dilations: Numbers = None,
@@ -96,7 +96,7 @@ def _wide(x: Var, margins: Margins, value: float = 0) -> Var:
 
 @onnx("Conv", since=(11, 22))
 def conv(
-    x: Var, w: Any, bias: Any = None, *, kernel_shape: Numbers = None, group: int = 1, **geometry: Any
+    x: Var, w: Var, bias: Var | None = None, *, kernel_shape: Numbers = None, group: int = 1, **geometry: Any
 ) -> Var:
     """Convolution of [N, C, …] with [O, C / group, …], of floats, or of integers by its definition."""
     windows = Windows(x, w.shape[2:], **geometry)
@@ -111,8 +111,8 @@ def conv(
 @onnx("ConvTranspose", since=(11, 22))
 def conv_transpose(
     x: Var,
-    w: Any,
-    bias: Any = None,
+    w: Var,
+    bias: Var | None = None,
     *,
     kernel_shape: Numbers = None,
     group: int = 1,
@@ -153,12 +153,9 @@ def max_pool(x: Var, *, ceil_mode: int = 0, storage_order: int = 0, **geometry: 
     windows = Windows(x, **geometry)
     if windows.are_plain and not ceil_mode:
         return ops.max_pool(x, windows.sizes, windows.strides, windows.padding, windows.dilations)
-    x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins, _least(x))
+    least = -float("inf") if x.dtype.is_floating else int(x.dtype.limits.min)
+    x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins, least)
     return ops.max_pool(x, windows.sizes, windows.strides, 0, windows.dilations)
-
-
-def _least(x: Var) -> float:
-    return -float("inf") if x.dtype.is_floating else int(x.dtype.limits.min)
 
 
 def _sums(x: Var, windows: Windows) -> Var:
@@ -224,7 +221,7 @@ def global_norm_pool(x: Var, *, p: int = 2) -> Var:
 
 
 @onnx("Col2Im", since=18, static="image block")
-def columns_to_image(x: Var, image: Any, block: Any, **geometry: Any) -> Var:
+def columns_to_image(x: Var, image: Array, block: Array, **geometry: Any) -> Var:
     """Sum of windows in their places."""
     sizes, k = [int(n) for n in image], [int(n) for n in block]
     n, rows, _ = x.shape

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.dims import Dim, product
+from catgrad.dims import Dim, Size, product
 from catgrad.frontends.onnx.operators.operands import along, axis_of, fixed, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
+from catgrad.ops.shape import Shape
 from catgrad.terms.var import Var
-from catgrad.types import Dtype
+from catgrad.types import Array, Dtype
 
 
-def from_front(index: Any, size: Any) -> Var:
+def from_front(index: Value, size: Size) -> Var:
     """Return indices counted from the front, of which negative ones count from the back."""
     if isinstance(index, np.ndarray):
         is_known = not isinstance(size, Dim)
@@ -30,14 +32,14 @@ def from_front(index: Any, size: Any) -> Var:
 
 
 @onnx("Gather", since=13, known="index")
-def gather(x: Var, index: Any, *, axis: int = 0) -> Var:
+def gather(x: Var, index: Value, *, axis: int = 0) -> Var:
     """Return the slices of x at these indices along an axis."""
     axis = axis_of(x, axis)
     return ops.take(x, from_front(index, x.shape[axis]), axis)
 
 
 @onnx("GatherElements", since=13)
-def gather_elements(x: Var, index: Any, *, axis: int = 0) -> Var:
+def gather_elements(x: Var, index: Var, *, axis: int = 0) -> Var:
     """Return the elements of x at these indices along an axis."""
     axis = axis_of(x, axis)
     sizes = [n if k == axis else m for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))]
@@ -45,7 +47,7 @@ def gather_elements(x: Var, index: Any, *, axis: int = 0) -> Var:
     return ops.take_along_axis(block, from_front(index, x.shape[axis]), axis)
 
 
-def _flat_index(index: Any, sizes: tuple[Any, ...], batch: tuple[Any, ...]) -> Any:
+def _flat_index(index: Var, sizes: Shape, batch: Shape) -> Any:
     """Return the row of each index tuple, in an array with the axes `batch` and `sizes` joined."""
     parts = ops.split(index, [1] * len(sizes), index.type.rank - 1)
     row = None
@@ -59,7 +61,7 @@ def _flat_index(index: Any, sizes: tuple[Any, ...], batch: tuple[Any, ...]) -> A
 
 
 @onnx("GatherND", since=13)
-def gather_nd(x: Var, index: Any, *, batch_dims: int = 0) -> Var:
+def gather_nd(x: Var, index: Var, *, batch_dims: int = 0) -> Var:
     """Return the slices of x at these index tuples."""
     b, (k,) = batch_dims, fixed(index.shape[-1:], "the length of an index")
     row = _flat_index(index, x.shape[b : b + k], x.shape[:b])
@@ -74,7 +76,7 @@ def _mode(reduction: str) -> None:
 
 
 @onnx("ScatterElements", since=(13, 16, 18))
-def scatter_elements(x: Var, index: Any, values: Any, *, axis: int = 0, reduction: str = "none") -> Var:
+def scatter_elements(x: Var, index: Var, values: Var, *, axis: int = 0, reduction: str = "none") -> Var:
     """Replace elements of x at these indices along an axis, or add to them."""
     _mode(reduction)
     axis = axis_of(x, axis)
@@ -93,7 +95,7 @@ def scatter_elements(x: Var, index: Any, values: Any, *, axis: int = 0, reductio
 
 
 @onnx("ScatterND", since=(13, 16, 18))
-def scatter_nd(x: Var, index: Any, values: Any, *, reduction: str = "none") -> Var:
+def scatter_nd(x: Var, index: Var, values: Var, *, reduction: str = "none") -> Var:
     """Replace slices of x at these index tuples, or add to them."""
     _mode(reduction)
     (k,) = fixed(index.shape[-1:], "the length of an index")
@@ -106,7 +108,7 @@ def scatter_nd(x: Var, index: Any, values: Any, *, reduction: str = "none") -> V
 
 
 @onnx("ReverseSequence", since=(10, 28), static="lengths")
-def reverse_sequence(x: Var, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
+def reverse_sequence(x: Var, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
     """Reverse the first elements of each sequence of a batch, as many as its length."""
     time, batch = fixed((x.shape[time_axis], x.shape[batch_axis]), "an axis of sequences")
     places = np.tile(np.arange(time), (batch, 1))

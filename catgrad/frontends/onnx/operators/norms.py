@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import along, axis_of
@@ -13,14 +12,14 @@ from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 @onnx("BatchNormalization", since=(9, 14, 15))
 def batch_norm(
-    x: Var, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
+    x: Var, scale: Var, shift: Var, mean: Var, variance: Var, *, epsilon: float = 1e-5, momentum: float = 0.9,
     training_mode: int = 0, results: int = 1,
-) -> Any:  # fmt: skip
+) -> Var | tuple[Var, ...]:  # fmt: skip
     """Normalise each channel by given statistics, or in training by those of the batch."""
     axes = [k for k in range(x.type.rank) if k != 1]
     running = mean, variance
@@ -38,7 +37,7 @@ def batch_norm(
 
 
 @onnx("InstanceNormalization", since=(6, 22))
-def instance_norm(x: Var, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Var:
+def instance_norm(x: Var, scale: Var, shift: Var, *, epsilon: float = 1e-5) -> Var:
     """Normalise each channel of each image."""
     y = ops.layer_norm(x, x.type.rank - 2, epsilon)
     return y * along(scale, x.shape, 1) + along(shift, x.shape, 1)
@@ -46,7 +45,7 @@ def instance_norm(x: Var, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> V
 
 @onnx("GroupNormalization", since=21)
 def group_norm(
-    x: Var, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+    x: Var, scale: Var, shift: Var, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Var:
     """Normalise groups of channels."""
     y = ops.group_norm(x, num_groups, epsilon)
@@ -56,14 +55,14 @@ def group_norm(
 @onnx("LayerNormalization", since=17)
 def layer_norm(
     x: Var,
-    scale: Any,
-    shift: Any = None,
+    scale: Var,
+    shift: Var | None = None,
     *,
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
     results: int = 1,
-) -> Any:
+) -> Var | tuple[Var, ...]:
     """Normalise the last axes; further results are the mean and the inverse deviation."""
     axes = tuple(range(axis_of(x, axis), x.type.rank))
     y = ops.layer_norm(x, len(axes), epsilon) * ops.broadcast_to(scale, x.shape)
@@ -76,7 +75,7 @@ def layer_norm(
 
 
 @onnx("MeanVarianceNormalization", since=13)
-def mean_variance_norm(x: Var, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+def mean_variance_norm(x: Var, *, axes: Sequence[int] = (0, 2, 3)) -> Var:
     """(x - μ) / (σ + 10⁻⁹) over axes."""
     own = normalised(axes, x.type.rank)
     centred = x - ops.broadcast_to(reduced(ops.mean, x, own, 1), x.shape)
@@ -106,7 +105,9 @@ def local_response(x: Var, *, size: int, alpha: float = 1e-4, beta: float = 0.75
 
 
 @onnx("Dropout", since=(13, 22), static="ratio training_mode")
-def dropout(x: Var, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, results: int = 1) -> Any:
+def dropout(
+    x: Var, ratio: Array | None = None, training_mode: Array | None = None, *, seed: int = 0, results: int = 1
+) -> Var | tuple[Var, ...]:
     """Return the array, and a mask of what is kept."""
     drops = training_mode is not None and training_mode.item() and (ratio is None or ratio.item())
     require(

@@ -71,7 +71,7 @@ def common_shape(*shapes: Shape) -> Shape:
     return tuple(reversed(result))
 
 
-def together(*operands: Var) -> list[Any]:
+def together(*operands: Var) -> list[Var]:
     """Broadcast variables to their common shape."""
     shape = common_shape(*(x.shape for x in operands))
     return [ops.broadcast_to(x, shape) for x in operands]
@@ -108,7 +108,7 @@ def axis_of(x: Var, axis: int) -> int:
     return normalised(axis, x.type.rank)[0]
 
 
-def numbers_in(array: Any) -> tuple[Any, ...]:
+def numbers_in(array: Array) -> tuple[Any, ...]:
     """Return the elements of a constant, which are integers or symbolic sizes."""
     return tuple(n if isinstance(n, Dim) else int(n) for n in np.asarray(array).reshape(-1))
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.onnx.registry import TRAINING, onnx, require
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 
-Update = Callable[..., tuple[Any, ...]]
+Arrays = tuple[Var, ...]
+Update = Callable[..., Arrays]
 
 
-def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, ...]:
+def _updated(parts: int, arrays: Arrays, update: Update) -> Arrays:
     """Apply an update to each array with its gradient and its state; `parts` are the arrays of each."""
     require(
         len(arrays) % parts == 0,
@@ -29,17 +29,17 @@ def _updated(parts: int, arrays: tuple[Any, ...], update: Update) -> tuple[Any, 
 
 @onnx("Adagrad", since=1, domain=TRAINING)
 def adagrad(
-    rate: Any,
-    step: Any,
-    *arrays: Any,
+    rate: Var,
+    step: Var,
+    *arrays: Var,
     decay_factor: float = 0.0,
     epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
-) -> Any:
+) -> Arrays:
     """Adagrad: h ← h + g², x ← x - r g / (√h + ε), r = R / (1 + T · decay_factor)."""
     r = ops.reshape(rate) / (1 + ops.cast(ops.reshape(step), rate.dtype) * decay_factor)
 
-    def update(x: Var, g: Any, h: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Var, h: Var) -> Arrays:
         g = g + norm_coefficient * x
         h = h + ops.square(g)
         return x - ops.broadcast_to(r, x.shape) * g / (ops.sqrt(h) + epsilon), h
@@ -49,22 +49,22 @@ def adagrad(
 
 @onnx("Adam", since=1, domain=TRAINING)
 def adam(
-    rate: Any,
-    step: Any,
-    *arrays: Any,
+    rate: Var,
+    step: Var,
+    *arrays: Var,
     alpha: float = 0.9,
     beta: float = 0.999,
     epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
-) -> Any:
+) -> Arrays:
     """Adam: v ← α v + (1 - α) g, h ← β h + (1 - β) g², x ← x - r v / (√h + ε), with r corrected for bias."""
     t = ops.cast(ops.reshape(step), rate.dtype)
     plain = ops.reshape(rate)
     corrected = plain * ops.sqrt(1 - _power(beta, t)) / (1 - _power(alpha, t))
     r = ops.select(ops.reshape(step) > 0, corrected, plain)
 
-    def update(x: Var, g: Any, v: Any, h: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Var, v: Var, h: Var) -> Arrays:
         g = g + norm_coefficient * x
         v = alpha * v + (1 - alpha) * g
         h = beta * h + (1 - beta) * ops.square(g)
@@ -74,18 +74,18 @@ def adam(
     return _updated(4, arrays, update)
 
 
-def _power(base: float, exponent: Any) -> Var:
+def _power(base: float, exponent: Var) -> Var:
     return ops.power(Constant(exponent.type, base)(), exponent)
 
 
 @onnx("Momentum", since=1, domain=TRAINING)
 def momentum(
-    rate: Any, step: Any, *arrays: Any, alpha: float, beta: float, mode: str, norm_coefficient: float
-) -> Any:
+    rate: Var, step: Var, *arrays: Var, alpha: float, beta: float, mode: str, norm_coefficient: float
+) -> Arrays:
     """Momentum: v ← α v + β g, with β = 1 at first; x ← x - r v, or by Nesterov's x - r (g + α v)."""
     first = ops.reshape(step) == 0
 
-    def update(x: Var, g: Any, v: Any) -> tuple[Any, ...]:
+    def update(x: Var, g: Var, v: Var) -> Arrays:
         g = g + norm_coefficient * x
         scaled = ops.select(ops.broadcast(first, x.shape), g, beta * g)
         v = alpha * v + scaled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import common_shape
@@ -15,7 +14,7 @@ onnx("Det", since=(11, 22))(ops.determinant)
 
 
 @onnx("MatMul", since=13)
-def matmul(x: Var, y: Any) -> Var:
+def matmul(x: Var, y: Var) -> Var:
     """Matrix product, as numpy.matmul."""
     if y.type.rank == 1:
         return _column(x, y)
@@ -28,15 +27,16 @@ def matmul(x: Var, y: Any) -> Var:
     return ops.matmul(ops.broadcast_to(x, batch + x.shape[-2:]), ops.broadcast_to(y, batch + y.shape[-2:]))
 
 
-def _column(x: Var, y: Any) -> Var:
+def _column(x: Var, y: Var) -> Var:
     z = ops.matmul(x if x.type.rank > 1 else ops.expand_dims(x, 0), ops.expand_dims(y, 1))
     return ops.reshape(z, *x.shape[:-1])
 
 
 @onnx("Gemm", since=13)
 def gemm(
-    a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
-) -> Any:
+    a: Var, b: Var, c: Var | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
+    transB: int = 0,
+) -> Var:  # fmt: skip
     """α A B + β C."""
     product = ops.matmul(ops.transpose(a) if transA else a, ops.transpose(b) if transB else b)
     product = product if alpha == 1 else alpha * product
@@ -46,7 +46,7 @@ def gemm(
 
 
 @onnx("Einsum", since=(12, 28))
-def einsum(*arrays: Any, equation: str) -> Var:
+def einsum(*arrays: Var, equation: str) -> Var:
     """Sum of products over the axes that the result does not name."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -77,7 +77,7 @@ def _wide(term: str, rank: int, rest: int) -> str:
     return term.replace("...", "".join(map(str, range(rest - own, rest))))
 
 
-def _without_copied_axes(arrays: Sequence[Any], wide: Sequence[str]) -> list[tuple[Any, str]]:
+def _without_copied_axes(arrays: Sequence[Var], wide: Sequence[str]) -> list[tuple[Var, str]]:
     """Remove the axes of size 1 whose name has another size elsewhere: the operand is constant along them."""
     sizes = [each for x, names in zip(arrays, wide, strict=True) for each in zip(names, x.shape, strict=True)]
     longer, found = {name for name, size in sizes if size != 1}, []
@@ -87,7 +87,7 @@ def _without_copied_axes(arrays: Sequence[Any], wide: Sequence[str]) -> list[tup
     return found
 
 
-def _pair(one: tuple[Any, str], other: tuple[Any, str], later: str) -> tuple[Any, str]:
+def _pair(one: tuple[Var, str], other: tuple[Var, str], later: str) -> tuple[Var, str]:
     """Multiply two operands, summed over the axes that neither the result nor later operands name."""
     (x, a), (y, b) = one, other
     x, a = _summed(x, a, b + later)
@@ -98,6 +98,6 @@ def _pair(one: tuple[Any, str], other: tuple[Any, str], later: str) -> tuple[Any
     return Contract(left, right, result)(x, y), kept
 
 
-def _summed(x: Var, names: str, needed: str) -> tuple[Any, str]:
+def _summed(x: Var, names: str, needed: str) -> tuple[Var, str]:
     x = ops.sum(x, [k for k, n in enumerate(names) if n not in needed])
     return x, "".join(n for n in names if n in needed)

@@ -46,7 +46,7 @@ def dequantise(
 
 
 @onnx("MatMulInteger", since=10)
-def matmul_integer(a: Var, b: Var, a_zero: Var | None = None, b_zero: Var | None = None) -> Any:
+def matmul_integer(a: Var, b: Var, a_zero: Var | None = None, b_zero: Var | None = None) -> Var:
     """Matrix product of levels without their zero points, in int32, as numpy.matmul.
 
     It is (A - z)(B - w) = A B - (A 1) w - z (1 B - 1 w), where A and B are int8, for which targets have
@@ -78,7 +78,7 @@ def linear_matmul(
 @onnx("ConvInteger", since=10)
 def conv_integer(
     x: Var, w: Var, x_zero: Var | None = None, w_zero: Var | None = None, **geometry: Any
-) -> Any:
+) -> Var:
     """Convolution of levels without their zero points, in int32."""
     return conv(_difference(x, x_zero, 1), _difference(w, w_zero, 0), **geometry)
 
@@ -87,7 +87,7 @@ def conv_integer(
 def linear_conv(
     x: Var, x_scale: Var, x_zero: Var, w: Var, w_scale: Var, w_zero: Var, y_scale: Var, y_zero: Var,
     bias: Var | None = None, **geometry: Any,
-) -> Any:  # fmt: skip
+) -> Var:  # fmt: skip
     """Convolution of levels, rounded to levels."""
     total = conv(_difference(x, x_zero, 1), _difference(w, w_zero, 0), bias, **geometry)
     return _rescaled(total, (x_scale, w_scale, y_scale), y_zero, 1)

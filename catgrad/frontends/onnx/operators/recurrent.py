@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from catgrad import ops
 from catgrad.dims import Size
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
 from catgrad.learn.layers.recurrent import until_end
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
-State = tuple[Any, ...]
+State = tuple[Var, ...]
+Activation = Callable[[Var], Var]
 Numbers = Sequence[float] | None
 
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+ACTIVATIONS: dict[str, Activation] = {
     "relu": ops.relu,
     "sigmoid": ops.sigmoid,
     "softplus": ops.softplus,
@@ -27,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "softsign": lambda x: x / (1 + ops.absolute(x)),
 }
 
-PARAMETRIC: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
+PARAMETRIC: dict[str, tuple[Callable[..., Var], tuple[float, ...]]] = {
     "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
     "elu": (lambda x, alpha: ops.elu(x, alpha), (1.0,)),
     "hardsigmoid": (lambda x, alpha, beta: ops.clamp(alpha * x + beta, 0.0, 1.0), (0.2, 0.5)),
@@ -41,33 +43,33 @@ PARAMETRIC: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 class Weights(NamedTuple):
     """The arrays of one direction: for inputs, for the state, biases of both, and peepholes."""
 
-    w: Any
-    r: Any
-    b: Any
-    a: Any
-    peepholes: Any
+    w: Var
+    r: Var
+    b: Var | None
+    a: Var | None
+    peepholes: Var | None
 
 
-Cell = Callable[[Any, State, Weights], State]
+Cell = Callable[[Var, State, Weights], State]
 """A cell: from a row x Wᵀ + b and the state, whose first part is the output, to the next state."""
 
 
-def _affine(x: Var, w: Any, b: Any) -> Var:
+def _affine(x: Var, w: Var, b: Var | None) -> Var:
     y = ops.matmul(x, ops.transpose(w))
     return y if b is None else y + ops.broadcast_to(b, y.shape)
 
 
-def _parts(x: Var, count: int, axis: int = -1) -> tuple[Any, ...]:
+def _parts(x: Var, count: int, axis: int = -1) -> tuple[Var, ...]:
     axis = axis % x.type.rank
     return ops.split(x, [x.shape[axis] // count] * count, axis)
 
 
 def _activations(
     names: list[str] | None, default: list[str], direction: str, alpha: Numbers, beta: Numbers
-) -> list[Any]:
+) -> list[Activation]:
     """Return the functions of all directions; those with numbers take the next of α and β, or their own."""
     every, numbers = {**ACTIVATIONS, **PARAMETRIC}, (iter(alpha or ()), iter(beta or ()))
-    found = []
+    found: list[Activation] = []
     for name in [name.lower() for name in names or default * len(_directions(direction))]:
         require(name in every, f"an activation must be one of {', '.join(every)}", f"it is {name!r}")
         if name in ACTIVATIONS:
@@ -79,19 +81,19 @@ def _activations(
     return found
 
 
-def _applied(function: Callable[..., Any], numbers: Sequence[float], x: Var) -> Any:
+def _applied(function: Callable[..., Var], numbers: Sequence[float], x: Var) -> Var:
     return function(x, *numbers)
 
 
-def _simple(f: Any) -> Cell:
-    def cell(row: Any, state: State, weights: Weights) -> State:
+def _simple(f: Activation) -> Cell:
+    def cell(row: Var, state: State, weights: Weights) -> State:
         return (f(row + _affine(state[0], weights.r, weights.a)),)
 
     return cell
 
 
-def _gru(f: Any, g: Any, linear_before_reset: int) -> Cell:
-    def cell(row: Any, state: State, weights: Weights) -> State:
+def _gru(f: Activation, g: Activation, linear_before_reset: int) -> Cell:
+    def cell(row: Var, state: State, weights: Weights) -> State:
         (h,) = state
         (x_z, x_r, x_n), rows = _parts(row, 3), _parts(weights.r, 3, 0)
         biases = (None,) * 3 if weights.a is None else _parts(weights.a, 3)
@@ -106,8 +108,8 @@ def _gru(f: Any, g: Any, linear_before_reset: int) -> Cell:
     return cell
 
 
-def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
-    def cell(row: Any, state: State, weights: Weights) -> State:
+def _lstm(f: Activation, g: Activation, output: Activation, input_forget: int) -> Cell:
+    def cell(row: Var, state: State, weights: Weights) -> State:
         h, c = state
         i, o, forget, new = _parts(row + _affine(h, weights.r, weights.a), 4)
         if weights.peepholes is not None:
@@ -125,10 +127,10 @@ def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
 
 @onnx("RNN", since=(7, 14, 22), known="lengths")
 def rnn(
-    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
-    activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
-    direction: str = "forward", layout: int = 0,
-) -> Any:  # fmt: skip
+    x: Var, w: Var, r: Var, b: Var | None = None, lengths: Value | None = None, h: Var | None = None, *,
+    hidden_size: int = 0, activations: list[str] | None = None, activation_alpha: Numbers = None,
+    activation_beta: Numbers = None, direction: str = "forward", layout: int = 0,
+) -> tuple[Var, ...]:  # fmt: skip
     """Elman network: h ← f(x Wᵀ + h Rᵀ + b)."""
     functions = _activations(activations, ["Tanh"], direction, activation_alpha, activation_beta)
     return _recurrent([_simple(f) for f in functions], x, w, r, b, lengths, (h,), direction, layout)
@@ -136,10 +138,11 @@ def rnn(
 
 @onnx("GRU", since=(7, 14, 22), known="lengths")
 def gru(
-    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
-    activations: Any = None, activation_alpha: Numbers = None, activation_beta: Numbers = None,
-    direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
-) -> Any:  # fmt: skip
+    x: Var, w: Var, r: Var, b: Var | None = None, lengths: Value | None = None, h: Var | None = None, *,
+    hidden_size: int = 0, activations: list[str] | None = None, activation_alpha: Numbers = None,
+    activation_beta: Numbers = None, direction: str = "forward", layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Var, ...]:  # fmt: skip
     """Gated recurrent units."""
     functions = _activations(activations, ["Sigmoid", "Tanh"], direction, activation_alpha, activation_beta)
     pairs = zip(functions[::2], functions[1::2], strict=True)
@@ -149,10 +152,11 @@ def gru(
 
 @onnx("LSTM", since=(7, 14, 22), known="lengths")
 def lstm(
-    x: Var, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None,
-    p: Any = None, *, hidden_size: int = 0, activations: Any = None, activation_alpha: Numbers = None,
+    x: Var, w: Var, r: Var, b: Var | None = None, lengths: Value | None = None, h: Var | None = None,
+    c: Var | None = None, p: Var | None = None, *, hidden_size: int = 0,
+    activations: list[str] | None = None, activation_alpha: Numbers = None,
     activation_beta: Numbers = None, direction: str = "forward", layout: int = 0, input_forget: int = 0,
-) -> Any:  # fmt: skip
+) -> tuple[Var, ...]:  # fmt: skip
     """Long short-term memory."""
     default = ["Sigmoid", "Tanh", "Tanh"]
     functions = _activations(activations, default, direction, activation_alpha, activation_beta)
@@ -167,14 +171,14 @@ def _directions(direction: str) -> list[bool]:
 
 
 def _recurrent(
-    cells: Sequence[Cell], x: Var, w: Any, r: Any, b: Any, lengths: Any, first: State, direction: str,
-    layout: int, peepholes: Any = None,
-) -> tuple[Any, ...]:  # fmt: skip
+    cells: Sequence[Cell], x: Var, w: Var, r: Var, b: Var | None, lengths: Value | None,
+    first: tuple[Var | None, ...], direction: str, layout: int, peepholes: Var | None = None,
+) -> tuple[Var, ...]:  # fmt: skip
     """Run a cell in each direction; return the outputs at every time, then the last states."""
     x = ops.permute(x, 1, 0, 2) if layout else x
     steps, batch, _ = x.shape
     masks = _masks(lengths, steps)
-    every: list[Any] = []
+    every: list[Var] = []
     last: list[State] = []
     for k, (cell, backwards) in enumerate(zip(cells, _directions(direction), strict=True)):
         weights = _of_direction(k, w, r, b, peepholes)
@@ -193,7 +197,7 @@ def _recurrent(
     return y, *states
 
 
-def _masks(lengths: Any, steps: Size) -> list[Any]:
+def _masks(lengths: Value | None, steps: Size) -> list[Var]:
     """Return the mask [time, batch] of sequences, unless all have one length."""
     if lengths is None or (isinstance(lengths, np.ndarray) and all(n == steps for n in lengths)):
         return []
@@ -201,10 +205,10 @@ def _masks(lengths: Any, steps: Size) -> list[Any]:
     return [ops.transpose(ops.sequence_mask(numbers, steps))]
 
 
-def _iteration(cell: Cell, weights: Weights) -> Callable[[State, Any], tuple[State, Any]]:
+def _iteration(cell: Cell, weights: Weights) -> Callable[[State, State], tuple[State, Var]]:
     """Return the body of a scan, up to the end of a sequence: the next state, and its first part as a row."""
 
-    def iteration(state: State, row: Any) -> tuple[State, Any]:
+    def iteration(state: State, row: State) -> tuple[State, Var]:
         gates, *exists = row
         new = cell(gates, state, weights)
         return until_end((new, new[0]), state, *exists)
@@ -218,7 +222,7 @@ def _row(x: Var, k: int) -> Var:
     return ops.reshape(block, *x.shape[1:])
 
 
-def _of_direction(k: int, w: Any, r: Any, b: Any, peepholes: Any) -> Weights:
+def _of_direction(k: int, w: Var, r: Var, b: Var | None, peepholes: Var | None) -> Weights:
     bias, recurrent = (None, None) if b is None else _parts(_row(b, k), 2)
     peephole = None if peepholes is None else _row(peepholes, k)
     return Weights(_row(w, k), _row(r, k), bias, recurrent, peephole)

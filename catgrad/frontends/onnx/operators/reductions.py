@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, numbers_in
@@ -11,9 +10,9 @@ from catgrad.frontends.onnx.registry import onnx
 from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.var import Var
-from catgrad.types import Dtype
+from catgrad.types import Array, Dtype
 
-Reduction = Callable[[Any, tuple[int, ...]], Any]
+Reduction = Callable[[Var, tuple[int, ...]], Var]
 
 
 def reduced(function: Reduction, x: Var, axes: tuple[int, ...], keepdims: int) -> Var:
@@ -24,7 +23,7 @@ def reduced(function: Reduction, x: Var, axes: tuple[int, ...], keepdims: int) -
 
 def _reduction(name: str, function: Reduction, since: tuple[int, ...]) -> None:
     @onnx(name, since=since, static="axes")
-    def reduce(x: Var, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def reduce(x: Var, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Var:
         chosen = () if axes is None else numbers_in(axes)
         if not chosen and noop_with_empty_axes:
             return function(x, ())
@@ -37,8 +36,8 @@ def _log_sum_exp(x: Var, axes: tuple[int, ...]) -> Var:
     return x
 
 
-def _extremum(function: Callable[..., Any], of_truth: Callable[..., Any]) -> Reduction:
-    def reduce(x: Var, axes: tuple[int, ...]) -> Any:
+def _extremum(function: Reduction, of_truth: Reduction) -> Reduction:
+    def reduce(x: Var, axes: tuple[int, ...]) -> Var:
         if not axes:
             return x
         return of_truth(x, axes) if x.dtype is Dtype.bool else function(x, axes)
@@ -68,7 +67,7 @@ for _name, _function, _since in (
     _reduction(_name, _function, _since)
 
 
-def _place(name: str, function: Callable[[Any, int], Any]) -> None:
+def _place(name: str, function: Callable[[Var, int], Var]) -> None:
     @onnx(name, since=13)
     def place(x: Var, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Var:
         axis = axis_of(x, axis)
@@ -83,9 +82,9 @@ _place("ArgMax", ops.argmax)
 _place("ArgMin", ops.argmin)
 
 
-def _running(name: str, function: Callable[[Any, int], Any], begin: float, since: tuple[int, ...]) -> None:
+def _running(name: str, function: Callable[[Var, int], Var], begin: float, since: tuple[int, ...]) -> None:
     @onnx(name, since=since, static="axis")
-    def running(x: Var, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Var:
+    def running(x: Var, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Var:
         (place,) = numbers_in(axis)
         place = axis_of(x, place)
         x = ops.flip(x, place) if reverse else x
@@ -103,7 +102,7 @@ _running("CumProd", ops.cumprod, 1, (26,))
 
 
 @onnx("TopK", since=(11, 24), static="k")
-def top_k(x: Var, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Var, Var]:
+def top_k(x: Var, k: Array, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Var, Var]:
     """Return the k greatest, or least, elements along an axis in order, and their indices."""
     (count,) = fixed(numbers_in(k), "the number of elements")
     values, indices = ops.top_k(x, count, axis, bool(largest))

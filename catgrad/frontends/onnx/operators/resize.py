@@ -29,10 +29,11 @@ class Sampling(NamedTuple):
 
 @onnx("Resize", since=(13, 18, 19), static="roi scales sizes")
 def resize(
-    x: Var, roi: Any = None, scales: Any = None, sizes: Any = None, *, mode: str = "nearest",
-    coordinate_transformation_mode: str = "half_pixel", nearest_mode: str = "round_prefer_floor",
-    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
-    antialias: int = 0, axes: Sequence[int] | None = None, keep_aspect_ratio_policy: str = "stretch",
+    x: Var, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None, *,
+    mode: str = "nearest", coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor", cubic_coeff_a: float = -0.75, exclude_outside: int = 0,
+    extrapolation_value: float = 0.0, antialias: int = 0, axes: Sequence[int] | None = None,
+    keep_aspect_ratio_policy: str = "stretch",
 ) -> Var:  # fmt: skip
     """Resize axes by factors, or to sizes."""
     chosen = range(x.type.rank) if axes is None else [axis_of(x, a) for a in axes]
@@ -60,7 +61,7 @@ def resize(
     return x
 
 
-def _counts(x: Var, axes: Any, factors: Any, sizes: Any, policy: str) -> list[tuple[Any, float]]:
+def _counts(x: Var, axes: Sequence[int], factors: Any, sizes: Any, policy: str) -> list[tuple[Any, float]]:
     """Return the new size of each axis, and the factor of places."""
     old = [x.shape[axis] for axis in axes]
     if factors is not None:
@@ -158,7 +159,7 @@ GRID_PADDING = {"zeros": 0, "border": 1, "reflection": 2}
 
 @onnx("GridSample", since=(16, 20, 22))
 def grid_sample(
-    x: Var, grid: Any, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
+    x: Var, grid: Var, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
 ) -> Any:
     """Sample images at points."""
     return sampled(x, grid, GRID_MODES[mode], GRID_PADDING[padding_mode], bool(align_corners))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,11 @@ from catgrad.frontends.onnx.operators.operands import (
     sizes_array,
 )
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 _SINCE = (13, 14, 19, 21, 23, 24, 25)
 
@@ -35,7 +35,7 @@ onnx("Size", since=(13, 19, 21, 23, 24, 25))(lambda x: sizes_array([x.type.size]
 
 
 @onnx("Constant", since=_SINCE[:1] + _SINCE[2:])
-def constant(**value: Any) -> Any:
+def constant(**value: object) -> Array:
     """Return a constant."""
     ((kind, array),) = value.items()
     dtypes = {
@@ -50,7 +50,7 @@ def constant(**value: Any) -> Any:
 
 
 @onnx("ConstantOfShape", since=(9, 20, 21, 23, 24, 25), static="shape")
-def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
+def constant_of_shape(shape: Array, *, value: Array | None = None) -> Value:
     """Return an array of this shape, filled with one number."""
     number = np.zeros(1, np.float32) if value is None else value
     sizes = numbers_in(shape)
@@ -61,7 +61,7 @@ def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
 
 
 @onnx("Reshape", since=_SINCE, static="shape")
-def reshape(x: Var, shape: Any, *, allowzero: int = 0) -> Var:
+def reshape(x: Var, shape: Array, *, allowzero: int = 0) -> Var:
     """Reshape; 0 keeps a size unless it is allowed as one, and -1 infers one."""
     sizes = numbers_in(shape)
     if not allowzero:
@@ -100,8 +100,8 @@ onnx("Concat", since=13)(lambda *arrays, axis: ops.concat(arrays, axis_of(arrays
 
 @onnx("Split", since=(13, 18), static="sizes")
 def split(
-    x: Var, sizes: Any = None, *, axis: int = 0, num_outputs: int | None = None, results: int = 1
-) -> Any:
+    x: Var, sizes: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, results: int = 1
+) -> tuple[Var, ...]:
     """Split along an axis, into equal parts unless sizes are given; the last may be smaller."""
     axis = axis_of(x, axis)
     if sizes is not None:
@@ -112,7 +112,7 @@ def split(
 
 
 @onnx("Tile", since=13, static="repeats")
-def tile(x: Var, repeats: Any) -> Var:
+def tile(x: Var, repeats: Array) -> Var:
     """Repeat x along each axis."""
     times = numbers_in(repeats)
     pairs: Shape = tuple(n for pair in zip(times, x.shape, strict=True) for n in pair)
@@ -121,7 +121,7 @@ def tile(x: Var, repeats: Any) -> Var:
 
 
 @onnx("Range", since=(11, 27), static="start limit delta")
-def numbers(start: Any, limit: Any, delta: Any) -> Any:
+def numbers(start: Array, limit: Array, delta: Array) -> Value:
     """Return the numbers start, start + delta, … before limit."""
     first, last, step = (array.item() for array in (start, limit, delta))
     if isinstance(first, int) and first == 0 and isinstance(last, Dim) and step == 1:
@@ -145,14 +145,14 @@ def eye_like(x: Var, *, dtype: int | None = None, k: int = 0) -> Var:
 
 
 @onnx("Trilu", since=14, static="k")
-def triangle(x: Var, k: Any = None, *, upper: int = 1) -> Var:
+def triangle(x: Var, k: Array | None = None, *, upper: int = 1) -> Var:
     """Return the part above or below a diagonal, zeros elsewhere."""
     offset = 0 if k is None else int(k.item())
     return (ops.upper if upper else ops.lower)(x, offset)
 
 
 @onnx("OneHot", since=(11, 28), static="depth")
-def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Var:
+def one_hot(indices: Var, depth: Array, values: Var, *, axis: int = -1) -> Var:
     """Return the second of two values at each index along a new axis, the first elsewhere."""
     (count,) = numbers_in(depth)
     axis = axis % (indices.type.rank + 1)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from catgrad import ops
-from catgrad.dims import Dim
+from catgrad.dims import Dim, Size
 from catgrad.frontends.onnx.operators.operands import axis_of, fixed, full, literal, numbers_in
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.frontends.onnx.types import Value
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 END = 2**30
 """A number that stands for the end of an axis, as greater ones do."""
 
 
 @onnx("Pad", since=(13, 18, 19, 21, 23, 24, 25), static="pads axes", known="value")
-def pad(x: Var, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Var:
+def pad(
+    x: Var, pads: Array, value: Value | None = None, axes: Array | None = None, *, mode: str = "constant"
+) -> Var:
     """Pad before and after axes, by a number or by elements; negative numbers remove elements."""
     margins = [(0, 0)] * x.type.rank
     chosen = range(x.type.rank) if axes is None else [axis_of(x, a) for a in numbers_in(axes)]
@@ -45,24 +49,20 @@ def _cropped(x: Var, margins: list[tuple[int, int]]) -> Var:
     return ops.slice(x, starts, sizes)
 
 
-def padded(x: Var, margins: list[tuple[int, int]], value: Any) -> Var:
+def padded(x: Var, margins: list[tuple[int, int]], value: Value | float) -> Var:
     """Pad by a number, which may be infinite, or by the one element of an array."""
-    if isinstance(value, np.ndarray):
-        value = value.item()
+    number = value.item() if isinstance(value, np.ndarray) else value
     wide = ops.pad(x, margins)
-    if isinstance(value, (int, float)) and value == 0:
+    if isinstance(number, (int, float)) and number == 0:
         return wide
     inside = ops.pad(Constant(NdArrayType(x.shape, Dtype.int32), 1)(), margins) > 0
-    filling = (
-        full(wide, value)
-        if isinstance(value, (int, float))
-        else ops.broadcast(ops.reshape(value), wide.shape)
-    )
-    return ops.select(inside, wide, filling)
+    if isinstance(number, (int, float)):
+        return ops.select(inside, wide, full(wide, number))
+    return ops.select(inside, wide, ops.broadcast(ops.reshape(number), wide.shape))
 
 
 @onnx("Slice", since=13, static="starts ends axes steps")
-def slices(x: Var, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Var:
+def slices(x: Var, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Var:
     """Return a block, or every n-th element along axes."""
     begins, stops = numbers_in(starts), numbers_in(ends)
     chosen = normal(x, range(len(begins)) if axes is None else numbers_in(axes))
@@ -72,12 +72,12 @@ def slices(x: Var, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
     return x
 
 
-def normal(x: Var, axes: Any) -> list[int]:
+def normal(x: Var, axes: Iterable[int]) -> list[int]:
     """Return axes counted from the front, in their order."""
     return [normalised(axis, x.type.rank)[0] for axis in axes]
 
 
-def _sliced(x: Var, axis: int, start: Any, stop: Any, step: int) -> Any:
+def _sliced(x: Var, axis: int, start: Size, stop: Size, step: int) -> Var:
     size = x.shape[axis]
     if isinstance(size, int):
         if isinstance(stop, Dim) or isinstance(start, Dim):
@@ -92,20 +92,20 @@ def _sliced(x: Var, axis: int, start: Any, stop: Any, step: int) -> Any:
     return _part(x, axis, *(_from_front(place, size) for place in (start, stop)))
 
 
-def _from_front(place: Any, size: Any) -> Any:
+def _from_front(place: Size, size: Size) -> Size:
     """Return an end of a slice counted from the front."""
     if isinstance(place, Dim):
         return place
     return size if place >= END else 0 if place <= -END else place + size if place < 0 else place
 
 
-def _part(x: Var, axis: int, begin: Any, end: Any) -> Any:
+def _part(x: Var, axis: int, begin: Size, end: Size) -> Var:
     """Return a part of a symbolic axis, which must have the elements when the program runs."""
     sizes = (begin, end - begin, x.shape[axis] - end)
     parts = ops.split(x, [n for n in sizes if n != 0], axis)
     return parts[begin != 0]
 
 
-def _block(x: Var, axis: int, start: int, size: Any) -> Var:
+def _block(x: Var, axis: int, start: int, size: Size) -> Var:
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return ops.slice(x, starts, [size if k == axis else n for k, n in enumerate(x.shape)])

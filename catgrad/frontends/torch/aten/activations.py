@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import together
+from catgrad.frontends.torch.aten.operands import Operand, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -58,7 +57,7 @@ def clamp(x: Var, min: float | None = None, max: float | None = None) -> Var:
 
 
 @aten("clamp.Tensor")
-def clamp_by(x: Var, min: Any = None, max: Any = None) -> Var:
+def clamp_by(x: Var, min: Operand | None = None, max: Operand | None = None) -> Var:
     """Clamp x to bounds that are arrays, which get the gradient where x is out of bounds."""
     if min is not None:
         x, low = together(x, min)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.torch.aten.operands import at
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.types import Tensor
 from catgrad.ops.ctc import ctc_loss
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
-def _numbers(lengths: Any) -> Any:
+def _numbers(lengths: Var | list[int]) -> Var:
     """Return lengths, a list or an array, as int64."""
     if isinstance(lengths, Var):
         return ops.cast(ops.reshape(lengths, -1), Dtype.int64)
     return ops.array(list(lengths), Dtype.int64)
 
 
-def _labels(targets: Any, lengths: Any, longest: int) -> Any:
+def _labels(targets: Var, lengths: Var, longest: Size) -> Var:
     """Return one row of labels for each sequence; they may be concatenated."""
     if targets.type.rank == 2:
         return ops.cast(targets, Dtype.int64)
@@ -32,7 +33,9 @@ def _labels(targets: Any, lengths: Any, longest: int) -> Any:
     return ops.cast(ops.gather(targets, ops.select(place > last, last, place)), Dtype.int64)
 
 
-def _results(log_probs: Any, targets: Any, *lengths: Any, **options: Any) -> tuple[Any, Any]:
+def _results(
+    log_probs: Tensor, targets: Tensor, *lengths: object, **options: object
+) -> tuple[Tensor, Tensor]:
     """Return a loss for each sequence, and a table of states, without values."""
     steps, *batch = log_probs.shape[:-1]
     table = (*(batch or [1]), steps, 2 * targets.shape[-1] + 1)
@@ -41,13 +44,13 @@ def _results(log_probs: Any, targets: Any, *lengths: Any, **options: Any) -> tup
 
 @aten("_ctc_loss.default", "_ctc_loss.Tensor", shapes=_results)
 def negative_log_likelihoods(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: Var,
+    targets: Var,
+    input_lengths: Var | list[int],
+    target_lengths: Var | list[int],
     blank: int = 0,
     zero_infinity: bool = False,
-) -> tuple[Any, None]:
+) -> tuple[Var, None]:
     """CTC loss of each sequence, infinite where no alignment is possible."""
     is_single = log_probs.type.rank == 2
     if is_single:
@@ -67,14 +70,14 @@ def negative_log_likelihoods(
 
 @aten("ctc_loss.Tensor")
 def reduced_ctc_loss(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: Var,
+    targets: Var,
+    input_lengths: Var,
+    target_lengths: Var,
     blank: int = 0,
     reduction: int = 1,
     zero_infinity: bool = False,
-) -> Any:
+) -> Var:
     """CTC loss; its mean is that of the losses per label."""
     loss, _ = negative_log_likelihoods(
         log_probs, targets, input_lengths, target_lengths, blank, zero_infinity

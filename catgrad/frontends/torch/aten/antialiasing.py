@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
@@ -11,11 +10,11 @@ from catgrad.ops.contract import Contract
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
-Filter = Callable[[Any], Any]
+Filter = Callable[[Var], Var]
 """Weights of elements by their distances, in units of the filter's width."""
 
 
-def _cubic(d: Any, a: float = -0.5) -> Var:
+def _cubic(d: Var, a: float = -0.5) -> Var:
     """Return the weights of cubic convolution, which has a = -1/2 here and -3/4 without antialiasing."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = (((d - 5) * d + 8) * d - 4) * a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.elementwise import divide
@@ -18,7 +17,7 @@ aten("floor_divide.default", "floor_divide.Scalar")(lambda x, y: divide(x, y, "f
 
 
 @of_two("copysign.Tensor", "copysign.Scalar", convert=floats)
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: Var, y: Var) -> Var:
     """Return |x| with the sign of y; that of -0 is negative."""
     size = ops.absolute(x)
     return ops.select(is_negative(y), -size, size)
@@ -33,7 +32,7 @@ of_two("fmin.default")(lambda x, y: ops.select((x <= y) | (y != y), x, y))
 
 
 @aten("nan_to_num.default")
-def finite(x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
+def finite(x: Var, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Var:
     """Replace NaN and infinities by numbers, by default 0 and the greatest of the dtype."""
     if not x.dtype.is_floating:
         return x
@@ -48,7 +47,7 @@ def finite(x: Any, nan: float | None = None, posinf: float | None = None, neginf
 
 
 @aten("addcmul.default")
-def add_product(x: Any, y: Any, z: Any, value: float = 1) -> Any:
+def add_product(x: Var, y: Var, z: Var, value: float = 1) -> Var:
     """Product and sum: x + value · y · z."""
     x, y, z = _three(x, y, z)
     product = y * z
@@ -56,7 +55,7 @@ def add_product(x: Any, y: Any, z: Any, value: float = 1) -> Any:
 
 
 @aten("addcdiv.default")
-def add_quotient(x: Any, y: Any, z: Any, value: float = 1) -> Any:
+def add_quotient(x: Var, y: Var, z: Var, value: float = 1) -> Var:
     """Quotient and sum: x + value · y / z."""
     x, y, z = _three(x, y, z)
     quotient = y / z
@@ -64,7 +63,7 @@ def add_quotient(x: Any, y: Any, z: Any, value: float = 1) -> Any:
 
 
 @aten("lerp.Scalar", "lerp.Tensor")
-def interpolate(x: Any, y: Any, weight: Any) -> Any:
+def interpolate(x: Var, y: Var, weight: Var | float) -> Var:
     """Linear interpolation: x + weight · (y - x), from the nearer end."""
     x, y, weight = _three(x, y, weight)
     near = x + weight * (y - x)
@@ -72,7 +71,7 @@ def interpolate(x: Any, y: Any, weight: Any) -> Any:
     return ops.select(ops.absolute(weight) < 0.5, near, far)
 
 
-def _three(x: Any, y: Any, z: Any) -> tuple[Any, Any, Any]:
+def _three(x: Var, y: Var, z: Var | float) -> tuple[Var, Var, Var]:
     """Convert operands to the shape of all three and the dtype of the first two."""
     dtype = promoted(x, y)
     shape = common_shape(*(v.shape for v in (x, y, z) if isinstance(v, Var)))
@@ -80,14 +79,14 @@ def _three(x: Any, y: Any, z: Any) -> tuple[Any, Any, Any]:
 
 
 @of_two("heaviside.default")
-def step(x: Any, values: Any) -> Any:
+def step(x: Var, values: Var) -> Var:
     """Step function: 0 below 0, `values` at 0, 1 above."""
     one = Constant(x.type, 1)()
     return ops.stop_gradient(ops.select(x == 0, values, ops.select(x > 0, one, zeros_like(x))))
 
 
 @aten("round.decimals")
-def round_to(x: Any, decimals: int) -> Any:
+def round_to(x: Var, decimals: int) -> Var:
     """Round to this number of decimals, to even at ties."""
     factor = 10.0 ** abs(decimals)
     scaled = x * factor if decimals >= 0 else x / factor
@@ -107,18 +106,19 @@ for _name, _shift in (("left", ops.shift_left), ("right", ops.shift_right)):
 
 
 @of_two("gcd.default")
-def greatest_common_divisor(x: Any, y: Any) -> Any:
+def greatest_common_divisor(x: Var, y: Var) -> Var:
     """Return the last remainder of Euclid's algorithm that is not 0, after as many steps as it may need."""
 
-    def remainder(a: Any, b: Any) -> tuple[Any, Any]:
+    def remainder(a: Var, b: Var) -> tuple[Var, Var]:
         return ops.select(b == 0, a, b), ops.select(b == 0, b, ops.remainder(a, ops.select(b == 0, a + 1, b)))
 
     steps = 47 if x.dtype is Dtype.int32 else 93  # Fibonacci numbers need the most
-    return ops.repeat(remainder, steps, ops.absolute(x), ops.absolute(y))[0]
+    result: Var = ops.repeat(remainder, steps, ops.absolute(x), ops.absolute(y))[0]
+    return result
 
 
 @of_two("lcm.default")
-def least_common_multiple(x: Any, y: Any) -> Any:
+def least_common_multiple(x: Var, y: Var) -> Var:
     """Least common multiple; 0 if an operand is."""
     divisor = greatest_common_divisor(x, y)
     one = Constant(x.type, 1)()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import matmul
@@ -13,20 +12,21 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.ops.attention import shared_heads
 from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
 @aten("scaled_dot_product_attention.default", is_random=True)
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    attn_mask: Any = None,
+    q: Var,
+    k: Var,
+    v: Var,
+    attn_mask: Var | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Var:
     """Compute softmax(q kᵀ · scale + mask) v; with `enable_gqa`, heads of queries share heads of keys."""
     if enable_gqa:
         k, v = (shared_heads(x, q.shape[-3]) for x in (k, v))
@@ -47,7 +47,7 @@ def attention(
     return matmul(dropped(softmax_of_seen(scores, seen, scores.type.rank - 1), dropout_p), v)
 
 
-def _causal(scores: Any) -> Any:
+def _causal(scores: Var) -> Var:
     """Hide later keys from each query."""
     t, s = scores.shape[-2:]
     before = ops.broadcast(ops.iota(s), (t, s), [0]) <= ops.broadcast(ops.iota(t), (t, s), [1])

@@ -7,7 +7,7 @@ mean of a norm, is a function of its arguments and differentiated as such, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.convolutions import convolution
@@ -15,32 +15,35 @@ from catgrad.frontends.torch.aten.normalisation import batch_norm, batch_norm_of
 from catgrad.frontends.torch.registry import aten, real
 from catgrad.terms.var import Var
 
+Cotangents: TypeAlias = list[Var | None]
+"""The cotangents of arguments, of which None has none."""
 
-def _pulled(function: Callable[..., Any], arguments: Sequence[Any], cotangent: Any) -> list[Any]:
+
+def _pulled(function: Callable[..., Var], arguments: Sequence[Var | None], cotangent: Var) -> Cotangents:
     """Return the cotangents of the arguments; those that are None have none."""
     given = [k for k, x in enumerate(arguments) if x is not None]
 
-    def of_given(*x: Var) -> Any:
+    def of_given(*x: Var) -> Var:
         values = dict(zip(given, x, strict=True))
         return function(*(values.get(k) for k in range(len(arguments))))
 
-    results = ops.vjp(of_given)(tuple(arguments[k] for k in given), cotangent)
+    results = ops.vjp(of_given)(tuple(x for x in arguments if x is not None), cotangent)
     found = dict(zip(given, results, strict=True))
     return [found.get(k) for k in range(len(arguments))]
 
 
-def _read(mask: list[bool], *results: Any) -> list[Any]:
+def _read(mask: list[bool], *results: Var | None) -> Cotangents:
     """Return the results that a mask tells are read, and None for the others."""
     return [result if is_read else None for result, is_read in zip(results, mask, strict=True)]
 
 
-def _by_channel(dy: Any) -> Var:
+def _by_channel(dy: Var) -> Var:
     """Sum over all axes but that of the channels: the cotangent of a bias."""
     return ops.sum(dy, (0, *range(2, dy.type.rank)))
 
 
 @aten("convolution_backward.default")
-def convolution_backward(dy: Any, x: Var, weight: Any, bias_sizes: Any, *options: Any) -> list[Any]:
+def convolution_backward(dy: Var, x: Var, weight: Var, bias_sizes: Any, *options: Any) -> Cotangents:
     """Reverse derivative of a convolution: by x, by its weight and by its bias."""
     *given, mask = options
     dx, dw = _pulled(lambda x, w: convolution(x, w, None, *given), [x, weight], dy)
@@ -49,8 +52,9 @@ def convolution_backward(dy: Any, x: Var, weight: Any, bias_sizes: Any, *options
 
 @aten("native_layer_norm_backward.default")
 def layer_norm_backward(
-    dy: Any, x: Var, shape: list[int], mean: Any, scale: Any, weight: Any, bias: Any, mask: list[bool]
-) -> list[Any]:
+    dy: Var, x: Var, shape: list[int], mean: Var, scale: Var, weight: Var | None, bias: Var | None,
+    mask: list[bool],
+) -> Cotangents:  # fmt: skip
     """Reverse derivative of layer normalisation: by x, by its weight and by its bias.
 
     The kernel is not given ε, which is what 1 / scale² has beyond the variance.
@@ -58,7 +62,7 @@ def layer_norm_backward(
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     inverse = ops.squeeze(ops.reciprocal(ops.square(scale)), axes)
 
-    def forward(x: Var, w: Any, b: Any) -> Var:
+    def forward(x: Var, w: Var | None, b: Var | None) -> Var:
         centred = x - ops.broadcast(ops.mean(x, axes), x.shape, axes)
         variance = ops.mean(ops.square(centred), axes)
         beyond = ops.stop_gradient(inverse - variance)
@@ -71,12 +75,12 @@ def layer_norm_backward(
 
 @aten("native_batch_norm_backward.default")
 def batch_norm_backward(
-    dy: Any, x: Var, weight: Any, mean: Any, variance: Any, saved: Any, scale: Any, train: bool, eps: float,
-    mask: list[bool],
-) -> list[Any]:  # fmt: skip
+    dy: Var, x: Var, weight: Var | None, mean: Var, variance: Var, saved: Var | None, scale: Var | None,
+    train: bool, eps: float, mask: list[bool],
+) -> Cotangents:  # fmt: skip
     """Reverse derivative of batch normalisation: by x, by its weight and by its bias."""
 
-    def forward(x: Var, w: Any) -> Any:
+    def forward(x: Var, w: Var | None) -> Var:
         if train:
             return batch_norm_of_batch(x, w, None, True, 0.0, eps)[0]
         return batch_norm(x, w, None, mean, variance, 0.0, eps)[0]
@@ -88,7 +92,7 @@ def _of_pool(forward: str, backward: str, with_places: bool = False) -> None:
     """Register the reverse derivative of a pooling operation, whose other arguments are numbers."""
 
     @aten(backward)
-    def pool_backward(dy: Any, x: Var, *options: Any) -> Any:
+    def pool_backward(dy: Var, x: Var, *options: Any) -> Var | None:
         given = options[:-1] if with_places else options
         return _pulled(lambda x: real(forward)(x, *given), [x], dy)[0]
 

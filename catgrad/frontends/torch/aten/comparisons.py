@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.aten.operands import at, common_shape, of_two, promoted, together
+from catgrad.frontends.torch.aten.operands import Operand, at, common_shape, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -22,7 +21,7 @@ for _name, _operation in {
     of_two(f"{_name}.Tensor", f"{_name}.Scalar")(_operation)
 
 
-def truth(x: Any) -> Any:
+def truth(x: Var) -> Var:
     """Cast to bool: x ≠ 0."""
     return ops.cast(x, Dtype.bool)
 
@@ -31,7 +30,7 @@ aten("logical_not.default")(lambda x: ~truth(x))
 aten("bitwise_not.default")(lambda x: ~x)
 
 
-def _truths(x: Any, y: Any) -> tuple[Any, Any]:
+def _truths(x: Operand, y: Operand) -> tuple[Var, Var]:
     x, y = together(x, y)
     return truth(x), truth(y)
 
@@ -46,7 +45,7 @@ for _name, _connective, _bits in (
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Var, x: Operand, y: Operand) -> Var:
     """Select x where the condition holds, y elsewhere."""
     dtype = promoted(x, y)
     shape = common_shape(*(v.shape for v in (condition, x, y) if isinstance(v, Var)))

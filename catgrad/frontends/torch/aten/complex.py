@@ -18,10 +18,11 @@ from catgrad.frontends.torch.aten import (  # noqa: F401  # each registers funct
 )
 from catgrad.frontends.torch.aten.contractions import linear, matmul
 from catgrad.frontends.torch.aten.elementwise import add, multiply
-from catgrad.frontends.torch.aten.operands import together
-from catgrad.frontends.torch.aten.pairs import Pair, bilinear, conjugate, in_parts
+from catgrad.frontends.torch.aten.operands import TorchDtype, together
+from catgrad.frontends.torch.aten.pairs import Complex, Pair, bilinear, conjugate, in_parts
 from catgrad.frontends.torch.aten.parts import select
 from catgrad.frontends.torch.registry import aten, of_pairs, real
+from catgrad.terms.var import Var
 
 LINEAR: dict[str, str] = {
     "view.default _unsafe_view.default permute.default transpose.int t.default": "",
@@ -52,26 +53,26 @@ for _names, _arrays in LINEAR.items():
 
 
 @aten("complex.default")
-def pair(real: Any, imag: Any) -> Pair:
+def pair(real: Var, imag: Var) -> Pair:
     """Complex array with these parts."""
     return Pair(*together(real, imag))
 
 
 @aten("polar.default")
-def polar(size: Any, angle: Any) -> Pair:
+def polar(size: Var, angle: Var) -> Pair:
     """Complex array by its absolute value and its angle: r · (cos θ + i sin θ)."""
     size, angle = together(size, angle)
     return Pair(size * ops.cos(angle), size * ops.sin(angle))
 
 
 @aten("view_as_complex.default")
-def view_as_complex(x: Any) -> Pair:
+def view_as_complex(x: Var) -> Pair:
     """Complex array whose parts are those along the last axis."""
     return Pair(select(x, -1, 0), select(x, -1, 1))
 
 
 @of_pairs("view_as_real.default")
-def view_as_real(x: Pair) -> Any:
+def view_as_real(x: Pair) -> Var:
     """Stack the parts along a new last axis."""
     return ops.stack([x.real, x.imag], x.type.rank)
 
@@ -85,7 +86,7 @@ scaled = partial(bilinear, multiply)
 
 
 @of_pairs("ones_like.default")
-def ones_like(x: Any, dtype: Any = None) -> Any:
+def ones_like(x: Complex, dtype: TorchDtype | None = None) -> Any:
     """Return ones of the shape of x."""
     return in_parts(creation.full_like, ["x", "value"])(x, 1, dtype)
 
@@ -98,13 +99,13 @@ of_pairs("vdot.default")(lambda x, y: bilinear(matmul, conjugate(x), y))
 
 
 @of_pairs("linear.default")
-def linear_map(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear_map(x: Complex, weight: Complex, bias: Complex | None = None) -> Any:
     """Linear map: x · Wᵀ + b."""
     product = bilinear(linear, x, weight)
     return product if bias is None else sum_of(product, bias)
 
 
 @of_pairs("addmm.default", "baddbmm.default", "addmv.default")
-def add_product(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_product(bias: Complex, x: Complex, y: Complex, beta: float = 1, alpha: float = 1) -> Any:
     """Product and sum: beta · b + alpha · x · y."""
     return sum_of(scaled(bilinear(matmul, x, y), alpha), scaled(bias, beta))

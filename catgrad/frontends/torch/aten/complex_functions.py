@@ -10,13 +10,14 @@ from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.complex import polar, scaled
 from catgrad.frontends.torch.aten.creation import to
 from catgrad.frontends.torch.aten.elementwise import divide
-from catgrad.frontends.torch.aten.operands import dtype_from
-from catgrad.frontends.torch.aten.pairs import Pair, imaginary_of, in_parts, is_complex, real_of
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, dtype_from
+from catgrad.frontends.torch.aten.pairs import Complex, Pair, imaginary_of, in_parts, is_complex, real_of
 from catgrad.frontends.torch.aten.statistics import norm
 from catgrad.frontends.torch.aten.transcendental import hypotenuse
 from catgrad.frontends.torch.registry import of_pairs, real, require
 from catgrad.ops.trigonometric import common_scale, is_negative
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 MAX_PRODUCTS = 8
@@ -24,7 +25,7 @@ MAX_PRODUCTS = 8
 
 
 @of_pairs("_to_copy.default")
-def cast(x: Any, dtype: Any = None) -> Any:
+def cast(x: Any, dtype: TorchDtype | None = None) -> Any:
     """Cast to a complex dtype; or to a real one, which has the real part, or to bool: whether it is not 0."""
     if dtype is None or is_complex(dtype):
         return in_parts(to, ["x"])(x, dtype)
@@ -32,7 +33,7 @@ def cast(x: Any, dtype: Any = None) -> Any:
 
 
 @of_pairs("reciprocal.default")
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Pair) -> Pair:
     """Reciprocal: 1 / z = conj z / |z|², without overflow of the square."""
     scale = common_scale(x.real, x.imag)
     a, b = x.real / scale, x.imag / scale
@@ -41,19 +42,19 @@ def reciprocal(x: Any) -> Any:
 
 
 @of_pairs("div.Tensor", "div.Scalar")
-def quotient(x: Any, y: Any) -> Any:
+def quotient(x: Any, y: Complex) -> Any:
     """Quotient: x / y."""
     if not isinstance(y, (Pair, complex)):
         return Pair(divide(x.real, y), divide(x.imag, y))
     return scaled(x, 1 / y if isinstance(y, complex) else reciprocal(y))
 
 
-def _is_zero(x: Pair) -> Any:
+def _is_zero(x: Pair) -> Var:
     return (x.real == 0) & (x.imag == 0)
 
 
 @of_pairs("abs.default")
-def absolute(x: Pair) -> Any:
+def absolute(x: Pair) -> Var:
     """Absolute value: √(x² + y²), with gradient 0 at 0."""
     is_zero = _is_zero(x)
     size = hypotenuse(ops.select(is_zero, Constant(x.type, 1)(), x.real), x.imag)
@@ -61,7 +62,7 @@ def absolute(x: Pair) -> Any:
 
 
 @of_pairs("angle.default")
-def angle_of(x: Pair) -> Any:
+def angle_of(x: Pair) -> Var:
     """Angle of a complex number, with gradient 0 at 0."""
     is_zero, scale = _is_zero(x), common_scale(x.real, x.imag)
     one = Constant(x.type, 1)()
@@ -80,7 +81,7 @@ def direction(x: Pair) -> Pair:
 
 
 @of_pairs("exp.default")
-def exponential(x: Pair) -> Any:
+def exponential(x: Pair) -> Pair:
     """Exponential: e^x (cos y + i sin y)."""
     return polar(ops.exp(x.real), x.imag)
 
@@ -92,7 +93,7 @@ def logarithm(x: Pair) -> Pair:
 
 
 @of_pairs("pow.Tensor_Scalar")
-def power(x: Pair, exponent: Any) -> Any:
+def power(x: Pair, exponent: Any) -> Pair:
     """Power with a real exponent: repeated products, or by the angle."""
     require(not is_complex(exponent), "an exponent must be real", f"it is {exponent}", "use torch.exp")
     if exponent < 0:
@@ -118,13 +119,13 @@ of_pairs("sqrt.default")(lambda x: power(x, 0.5))
 
 
 @of_pairs("linalg_vector_norm.default")
-def norm_of_pair(x: Pair, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm_of_pair(x: Pair, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Var:
     """Norm of the absolute values."""
     return norm(absolute(x), ord, dim, keepdim, dtype)
 
 
 @of_pairs("eq.Tensor", "eq.Scalar")
-def equal(x: Any, y: Any) -> Any:
+def equal(x: Complex, y: Complex) -> Any:
     """Return whether both parts are equal."""
     same = real("eq.Tensor")
     return same(real_of(x), real_of(y)) & same(imaginary_of(x), imaginary_of(y))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import common_shape
 from catgrad.frontends.torch.registry import aten
@@ -12,7 +10,7 @@ from catgrad.terms.var import Var
 
 
 @aten("linear.default")
-def linear(x: Var, weight: Any, bias: Any = None) -> Var:
+def linear(x: Var, weight: Var, bias: Var | None = None) -> Var:
     """Linear map: x · Wᵀ + b."""
     k = x.type.rank - 1
     free = tuple(range(k))
@@ -22,7 +20,7 @@ def linear(x: Var, weight: Any, bias: Any = None) -> Var:
 
 
 @aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
-def matmul(x: Var, y: Any) -> Var:
+def matmul(x: Var, y: Var) -> Var:
     """Matrix product: x · y over the last axis of x and the last but one of y; leading axes broadcast."""
     if x.type.rank < 3 or y.type.rank < 3:
         return _without_batch(x, y)
@@ -32,7 +30,7 @@ def matmul(x: Var, y: Any) -> Var:
     return Contract((*b, m, k), (*b, k, n), (*b, m, n))(x, y)
 
 
-def _without_batch(x: Var, y: Any) -> Var:
+def _without_batch(x: Var, y: Var) -> Var:
     """Multiply where one operand has no leading axes, as those of the other are free."""
     m, n = x.type.rank, y.type.rank
     left = tuple(range(m))
@@ -44,12 +42,12 @@ def _without_batch(x: Var, y: Any) -> Var:
 
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
-def add_matmul(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_matmul(bias: Var, x: Var, y: Var, beta: float = 1, alpha: float = 1) -> Var:
     """Product and sum: β · b + α · x · y."""
     return added(bias, matmul(x, y), beta, alpha)
 
 
-def added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
+def added(bias: Var, product: Var, beta: float, alpha: float) -> Var:
     """Add a product to an array that broadcasts: β · b + α · p, also where b is NaN and β = 0."""
     product = product if alpha == 1 else product * alpha
     if beta == 0:
@@ -59,7 +57,7 @@ def added(bias: Any, product: Any, beta: float, alpha: float) -> Any:
 
 
 @aten("bilinear.default")
-def bilinear(x: Var, z: Any, weight: Any, bias: Any = None) -> Var:
+def bilinear(x: Var, z: Var, weight: Var, bias: Var | None = None) -> Var:
     """Bilinear map: x · W · z + b, for W : [out, in₁, in₂]."""
     m = x.type.rank - 1
     free, (o, i, j) = tuple(range(m)), range(m, m + 3)

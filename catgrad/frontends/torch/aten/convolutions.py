@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.aten import lengths
 from catgrad.frontends.torch.aten.images import Numbers, batched, each
@@ -17,20 +15,20 @@ from catgrad.terms.var import Var
 @aten("convolution.default")
 def convolution(
     x: Var,
-    weight: Any,
-    bias: Any,
+    weight: Var,
+    bias: Var | None,
     stride: Numbers,
     padding: Numbers,
     dilation: Numbers,
     transposed: bool,
     output_padding: Numbers,
     groups: int,
-) -> Any:
+) -> Var:
     """Convolution: Σ x[n, c, p · stride + k · dilation] · w[o, c, k] + b[o], or its transpose."""
     spatial = weight.type.rank - 2
     s, p, d, rest = (each(n, spatial) for n in (stride, padding, dilation, output_padding))
 
-    def convolved(x: Var) -> Any:
+    def convolved(x: Var) -> Var:
         if transposed:
             y = _transposed(x, weight, s, p, rest, groups, d)
         elif lengths.is_symbolic(x, spatial):
@@ -42,7 +40,7 @@ def convolution(
     return batched(convolved, x, spatial)
 
 
-def _transposed(x: Var, w: Any, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Any:
+def _transposed(x: Var, w: Var, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Var:
     """Transposed convolution; output padding of at least the stride is what less padding cuts at the end."""
     none = (0,) * len(s)
     if lengths.is_symbolic(x, len(s)):

@@ -6,15 +6,15 @@ from math import ceil
 from typing import Any
 
 from catgrad import ops
-from catgrad.dims import Dim, divided
-from catgrad.frontends.torch.aten.operands import at, default_float, dtype_from
+from catgrad.dims import Dim, Size, divided
+from catgrad.frontends.torch.aten.operands import TorchDtype, at, default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
-def _dtype(dtype: Any, *numbers: Any) -> Dtype:
+def _dtype(dtype: TorchDtype | None, *numbers: float) -> Dtype:
     """Return the requested dtype, or that of the numbers."""
     if dtype is not None:
         return dtype_from(dtype)
@@ -24,13 +24,13 @@ def _dtype(dtype: Any, *numbers: Any) -> Dtype:
 
 
 @aten("full.default")
-def full(size: list[int], value: Any, dtype: Any = None) -> Any:
+def full(size: list[Size], value: float, dtype: TorchDtype | None = None) -> Var:
     """Fill an array with a number."""
     return Constant(NdArrayType(tuple(size), _dtype(dtype, value)), value)()
 
 
 @aten("full_like.default", "fill.Scalar")
-def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
+def full_like(x: Var, value: float, dtype: TorchDtype | None = None) -> Var:
     """Return an array of one number, of the shape of x."""
     return Constant(NdArrayType(x.shape, x.dtype if dtype is None else dtype_from(dtype)), value)()
 
@@ -41,13 +41,13 @@ aten("ones_like.default")(lambda x, dtype=None: full_like(x, 1, dtype))
 
 
 @aten("scalar_tensor.default")
-def scalar_tensor(value: Any, dtype: Any = None) -> Any:
+def scalar_tensor(value: float, dtype: TorchDtype | None = None) -> Var:
     """Convert a number to a scalar array."""
     return Constant(NdArrayType((), default_float() if dtype is None else dtype_from(dtype)), value)()
 
 
 @aten("arange.start_step")
-def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
+def arange(start: Any, end: Any, step: Any = 1, dtype: TorchDtype | None = None) -> Var:
     """Arithmetic sequence: start, start + step, … below end."""
     span = end - start
     steps = divided(span, step) if isinstance(span, Dim) and isinstance(step, int) else None
@@ -64,7 +64,7 @@ def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
 
 
 @aten("eye.default", "eye.m")
-def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
+def eye(n: int, m: int | None = None, dtype: TorchDtype | None = None) -> Var:
     """Identity matrix: 1 on the diagonal, 0 elsewhere."""
     shape = (n, n if m is None else m)
     diagonal = ops.broadcast(ops.iota(n), shape, [1]) == ops.broadcast(ops.iota(shape[1]), shape)
@@ -72,7 +72,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
 
 
 @aten("one_hot.default")
-def one_hot(index: Any, num_classes: int = -1) -> Any:
+def one_hot(index: Var, num_classes: int = -1) -> Var:
     """One-hot rows: 1 at the index of each class; all 0 for an index that is not a class."""
     require(
         num_classes > 0,
@@ -90,7 +90,7 @@ aten("detach.default")(stop_gradient)
 
 
 @aten("_to_copy.default")
-def to(x: Any, dtype: Any = None) -> Any:
+def to(x: Var, dtype: TorchDtype | None = None) -> Var:
     """Cast x to another dtype; a number becomes an array of no axes, as below torch.vmap."""
     if not isinstance(x, Var):
         return at(x, (), dtype_from(dtype))
@@ -103,5 +103,5 @@ def to(x: Any, dtype: Any = None) -> Any:
     "sym_constrain_range.default",
     "_assert_tensor_metadata.default",
 )
-def assumption(*arguments: Any, **bounds: Any) -> None:
+def assumption(*arguments: object, **bounds: object) -> None:
     """Ignore checks of sizes, which the import reads from torch.export's guards, and of types."""

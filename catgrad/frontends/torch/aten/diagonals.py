@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import axes_of, summed
 from catgrad.frontends.torch.registry import aten
@@ -13,7 +11,7 @@ aten("tril.default")(lambda x, diagonal=0: ops.lower(x, diagonal))
 aten("triu.default")(lambda x, diagonal=0: ops.upper(x, diagonal))
 
 
-def _at_end(x: Var, dim1: int, dim2: int) -> tuple[Any, list[int]]:
+def _at_end(x: Var, dim1: int, dim2: int) -> tuple[Var, list[int]]:
     """Return x with two axes moved to the end, and the order of its axes."""
     first, second = (*axes_of(x, dim1), *axes_of(x, dim2))
     order = [*(k for k in range(x.type.rank) if k not in (first, second)), first, second]
@@ -27,7 +25,7 @@ def diagonal(x: Var, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
 
 
 @aten("diagonal_scatter.default")
-def diagonal_scatter(x: Var, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
+def diagonal_scatter(x: Var, part: Var, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
     """Replace a diagonal of two axes of x."""
     matrices, order = _at_end(x, dim1, dim2)
     changed = ops.with_diagonal(matrices, ops.cast(part, x.dtype), offset)

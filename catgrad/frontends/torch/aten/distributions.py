@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from math import log1p, pi
-from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.creation import _dtype
-from catgrad.frontends.torch.aten.operands import at, common_shape
+from catgrad.frontends.torch.aten.operands import TorchDtype, at, common_shape
 from catgrad.frontends.torch.aten.randomness import normal_noise, uniform_noise
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.ops.shape import Shape
@@ -33,13 +32,13 @@ def normal_like(x: Var, mean: float = 0.0, std: float = 1.0) -> Var:
 
 
 @aten("normal.float_float", is_random=True)
-def normal(mean: float, std: float, size: list[Any], dtype: Any = None) -> Var:
+def normal(mean: float, std: float, size: list[Size], dtype: TorchDtype | None = None) -> Var:
     """Normal numbers, in this shape."""
     return mean + std * normal_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor", is_random=True)
-def normal_of_arrays(mean: Any, std: Any = 1.0) -> Var:
+def normal_of_arrays(mean: Var | float, std: Var | float = 1.0) -> Var:
     """Normal numbers, each with a mean and a deviation of its own."""
     arrays = [x for x in (mean, std) if not isinstance(x, float | int)]
     shape, dtype = common_shape(*(x.shape for x in arrays)), arrays[0].dtype
@@ -74,7 +73,7 @@ def cauchy(x: Var, median: float = 0.0, sigma: float = 1.0) -> Var:
 
 
 @aten("randint.low", is_random=True)
-def integers(low: Size, high: Size, size: list[Any], dtype: Any = None) -> Var:
+def integers(low: Size, high: Size, size: list[Size], dtype: TorchDtype | None = None) -> Var:
     """Whole numbers from low to high - 1, all as likely."""
     return ops.cast(_integers(low, high, tuple(size)), _dtype(dtype, 1))
 
@@ -83,7 +82,7 @@ aten("randint.default", is_random=True)(lambda high, size, dtype=None: integers(
 
 
 @aten("randint_like.low_dtype", is_random=True)
-def integers_like(x: Var, low: Size, high: Size, dtype: Any = None) -> Var:
+def integers_like(x: Var, low: Size, high: Size, dtype: TorchDtype | None = None) -> Var:
     """Whole numbers from low to high - 1, in the shape of x."""
     return ops.cast(_integers(low, high, x.shape), x.dtype if dtype is None else _dtype(dtype))
 
@@ -92,13 +91,13 @@ aten("randint_like.default", is_random=True)(lambda x, high, dtype=None: integer
 
 
 @aten("randperm.default", is_random=True)
-def permutation(n: Size, dtype: Any = None) -> Var:
+def permutation(n: Size, dtype: TorchDtype | None = None) -> Var:
     """The numbers below n in random order: the places that sort random numbers."""
     return ops.cast(ops.argsort(uniform_noise((n,), Dtype.float64)), _dtype(dtype, 1))
 
 
 @aten("multinomial.default", is_random=True)
-def multinomial(p: Any, count: int, replacement: bool = False) -> Var:
+def multinomial(p: Var, count: int, replacement: bool = False) -> Var:
     """Indices of categories with probabilities proportional to p: those with the greatest pᵢ / Eᵢ.
 
     The E are exponential numbers; draws with replacement have new ones each.
@@ -119,7 +118,7 @@ def _exponential(shape: Shape, dtype: Dtype) -> Var:
     return ops.maximum(draws, least)
 
 
-def _integers(low: Size, high: Size, shape: Shape) -> Any:
+def _integers(low: Size, high: Size, shape: Shape) -> Var:
     """Whole numbers from low to high - 1."""
     width = high - low
     require(

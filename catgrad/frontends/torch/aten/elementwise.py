@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.torch.aten.operands import default_float, of_floating, of_two, promoted, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant
@@ -15,7 +15,7 @@ from catgrad.types import Dtype
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(x: Var, y: Any, alpha: float = 1) -> Any:
+def add(x: Var, y: Var | Size | float, alpha: float = 1) -> Var:
     """Sum: x + alpha · y; disjunction of booleans."""
     x, y = together(x, y)
     if x.dtype is Dtype.bool:
@@ -24,28 +24,28 @@ def add(x: Var, y: Any, alpha: float = 1) -> Any:
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def subtract(x: Var, y: Any, alpha: float = 1) -> Any:
+def subtract(x: Var, y: Var | Size | float, alpha: float = 1) -> Var:
     """Difference: x - alpha · y."""
     x, y = together(x, y)
     return x - (y if alpha == 1 else y * alpha)
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
-def subtract_from(x: Var, y: Any, alpha: float = 1) -> Any:
+def subtract_from(x: Var, y: Var | Size | float, alpha: float = 1) -> Var:
     """Reversed difference: y - alpha · x."""
     x, y = together(x, y)
     return y - (x if alpha == 1 else x * alpha)
 
 
 @aten("mul.Tensor", "mul.Scalar")
-def multiply(x: Var, y: Any) -> Any:
+def multiply(x: Var, y: Var | Size | float) -> Var:
     """Product: x · y; conjunction of booleans."""
     x, y = together(x, y)
     return x & y if x.dtype is Dtype.bool else x * y
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
-def divide(x: Var, y: Any, rounding_mode: str | None = None) -> Any:
+def divide(x: Var, y: Var | Size | float, rounding_mode: str | None = None) -> Var:
     """Quotient: x / y, rounded as `rounding_mode` says."""
     dtype = promoted(x, y)
     if rounding_mode is None and not dtype.is_floating:
@@ -62,7 +62,7 @@ def divide(x: Var, y: Any, rounding_mode: str | None = None) -> Any:
     return ops.select(is_below, down + 1, down)
 
 
-def _floor_of_quotient(x: Var, y: Any) -> Var:
+def _floor_of_quotient(x: Var, y: Var) -> Var:
     """Return ⌊x / y⌋ of the exact quotient, which the rounded one may exceed: 1 / 0.1 is 9.99…, not 10.
 
     Source: `div_floor_floating` of PyTorch
@@ -79,7 +79,7 @@ def power(x: Var, exponent: float) -> Var:
     """Power with a constant exponent, by a simpler operation where there is one."""
     dtype = promoted(x, exponent)
     x = ops.cast(x, dtype)
-    own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square, 3: lambda x: x * x * x}
+    own: dict[float, Callable[[Var], Var]] = {1: lambda x: x, 2: ops.square, 3: lambda x: x * x * x}
     if dtype.is_floating:
         own |= {0.5: ops.sqrt, -0.5: ops.rsqrt, -1: ops.reciprocal}
     return own[exponent](x) if exponent in own else x**exponent
@@ -89,19 +89,19 @@ of_two("pow.Tensor_Tensor", "pow.Scalar")(ops.power)
 
 
 @of_two("maximum.default", "max.other")
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: Var, y: Var) -> Var:
     """Maximum of two arrays."""
     return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
 
 
 @of_two("minimum.default", "min.other")
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: Var, y: Var) -> Var:
     """Minimum of two arrays."""
     return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
 
 
 @of_two("fmod.Tensor", "fmod.Scalar")
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: Var, y: Var) -> Var:
     """Return the remainder with the sign of x."""
     if x.dtype.is_floating:
         return ops.fmod(x, y)
@@ -110,7 +110,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 
 @of_two("remainder.Tensor", "remainder.Scalar")
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Var, y: Var) -> Var:
     """Return the remainder with the sign of y."""
     if not x.dtype.is_floating:
         return ops.remainder(x, y)
@@ -129,7 +129,7 @@ def _sign(x: Var) -> Var:
     return ops.select(x != x, Constant(x.type, 0)(), ops.sign(x)) if x.dtype.is_floating else ops.sign(x)
 
 
-UNARY: dict[str, Callable[[Any], Any]] = {
+UNARY: dict[str, Callable[[Var], Var]] = {
     "abs": ops.absolute, "floor": ops.floor, "ceil": lambda x: -ops.floor(-x), "round": ops.round,
     "neg": ops.negate, "_neg_view": ops.negate, "relu": ops.relu, "sgn": _sign, "sign": _sign,
 }  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.registry import register
 from catgrad.ops.contract import Contract
@@ -11,7 +9,7 @@ from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 
 
-def grouped_product(x: Var, weights: Any, ends: Any) -> Var:
+def grouped_product(x: Var, weights: Var, ends: Var) -> Var:
     """Multiply the rows of x before the first end by the first matrix, those before the second by the next.
 
     Each row is multiplied by all matrices, as the sizes of groups depend on data; rows after the last end

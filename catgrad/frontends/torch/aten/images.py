@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from catgrad import ops
 from catgrad.terms.var import Var
@@ -18,7 +17,7 @@ def each(numbers: Numbers, spatial: int) -> tuple[int, ...]:
     return tuple(given * spatial if len(given) == 1 else given)
 
 
-def batched(function: Callable[[Any], Any], x: Var, spatial: int) -> Any:
+def batched(function: Callable[[Var], Var], x: Var, spatial: int) -> Var:
     """Apply a function of [N, C, …] to x, which may lack the first axis."""
     if x.type.rank == spatial + 2:
         return function(x)

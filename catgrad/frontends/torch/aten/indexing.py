@@ -19,7 +19,7 @@ from catgrad.types import Dtype
 
 @aten("embedding.default")
 def embedding(
-    weight: Any, index: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+    weight: Var, index: Var, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Var:
     """Embedding: rows by index; the row `padding_idx` gets no gradient."""
     require(
@@ -37,14 +37,14 @@ def embedding(
 
 @aten("index_select.default")
 @takes_scalars()
-def index_select(x: Var, dim: int, index: Any) -> Var:
+def index_select(x: Var, dim: int, index: Var) -> Var:
     """Select the slices of x at these indices along an axis."""
     return ops.take(x, index, dim)
 
 
 @aten("gather.default")
 @takes_scalars(like=2)
-def gather(x: Var, dim: int, index: Any, sparse_grad: bool = False) -> Var:
+def gather(x: Var, dim: int, index: Var, sparse_grad: bool = False) -> Var:
     """Gather the elements of x at these indices along an axis; other indices are unchanged."""
     (axis,) = axes_of(x, dim)
     sizes = [size if k == axis else index.shape[k] for k, size in enumerate(x.shape)]
@@ -76,7 +76,7 @@ def number_of_place(x: Var, indices: list[Any]) -> Any:
     shape = common_shape(*(indices[axis].shape for axis in axes))
     number = None
     for k, axis in enumerate(axes):
-        place = _from_start(ops.broadcast_to(indices[axis], shape), x.shape[axis])
+        place = from_start(ops.broadcast_to(indices[axis], shape), x.shape[axis])
         stride = prod(x.shape[later] for later in axes[k + 1 :])
         wide = ops.cast(place, Dtype.int64)
         term = wide * at(stride, shape, Dtype.int64) if len(axes) > 1 else place
@@ -84,12 +84,12 @@ def number_of_place(x: Var, indices: list[Any]) -> Any:
     return number
 
 
-def _extremum(name: str, place_of: Callable[[Any, int], Any]) -> None:
+def _extremum(name: str, place_of: Callable[[Var, int], Var]) -> None:
     """Register extrema along an axis and their indices; the gradient goes to the first."""
 
     @aten(f"{name}.dim")
     @takes_scalars()
-    def extremum(x: Var, dim: int, keepdim: bool = False) -> Any:
+    def extremum(x: Var, dim: int, keepdim: bool = False) -> tuple[Var, Var]:
         place = place_of(x, dim)
         (axis,) = axes_of(x, dim)
         kept = ops.expand_dims(place, axis)
@@ -101,7 +101,7 @@ _extremum("max", ops.argmax)
 _extremum("min", ops.argmin)
 
 
-def _from_start(index: Any, size: Size) -> Var:
+def from_start(index: Var, size: Size) -> Var:
     """Map negative indices, which count from the end, to non-negative ones."""
     return ops.select(index < 0, index + at(size, index.shape, index.dtype), index)
 

@@ -28,7 +28,7 @@ def convolved(x: Var, w: Any, op: Conv) -> Var:
     return op.joined(y, 1)
 
 
-def transposed(x: Var, w: Any, op: ConvTranspose) -> Var:
+def transposed(x: Var, w: Var, op: ConvTranspose) -> Var:
     """Transposed convolution of x : [N, O, …]: convolution, by reversed weights, of x with zeros between."""
     margins = []
     for k, (stride, padding, rest) in enumerate(zip(op.strides, op.padding, op.output_padding, strict=True)):
@@ -47,7 +47,7 @@ def averages(x: Var, sizes: Axes, strides: Axes, padding: Axes, counts_padding: 
     return mean if counts_padding else mean / _mean(windows(Constant(x.type, 1)(), 0, *geometry), len(sizes))
 
 
-def greatest(every: Any, spatial: int) -> Var:
+def greatest(every: Var, spatial: int) -> Var:
     """Return the greatest element of each window, of which the first gets the gradient, as in PyTorch."""
     flat = _flat(every, spatial)
     place = ops.expand_dims(ops.argmax(ops.stop_gradient(flat)), flat.type.rank - 1)
@@ -84,13 +84,13 @@ def windows(x: Var, filler: float, sizes: Axes, strides: Axes, padding: Axes, di
     return ops.permute(x, *order)
 
 
-def _flat(every: Any, spatial: int) -> Var:
+def _flat(every: Var, spatial: int) -> Var:
     """Return windows with their elements along one axis."""
     rank = every.type.rank - spatial
     return ops.reshape(every, *every.shape[:rank], product(every.shape[rank:]))
 
 
-def _mean(every: Any, spatial: int) -> Var:
+def _mean(every: Var, spatial: int) -> Var:
     return ops.mean(_flat(every, spatial), -1)
 
 
@@ -107,7 +107,7 @@ def _count(length: Size, size: int, stride: int, dilation: int) -> Size:
     return steps + 1  # type: ignore[operator]
 
 
-def _spread(x: Var, axis: int, stride: int) -> Any:
+def _spread(x: Var, axis: int, stride: int) -> Var:
     """Insert zeros between the elements along an axis: stride - 1 after each but the last."""
     if stride == 1:
         return x

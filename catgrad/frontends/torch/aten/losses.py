@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import at, common_shape, together
 from catgrad.frontends.torch.aten.scalars import takes_scalars
@@ -12,20 +10,20 @@ from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
 
-def reduced(loss: Any, reduction: int) -> Var:
+def reduced(loss: Var, reduction: int) -> Var:
     """Reduce a loss by the number of PyTorch's enumeration: 0 for none, 1 for the mean, 2 for the sum."""
     return loss if reduction == 0 else ops.mean(loss) if reduction == 1 else ops.sum(loss)
 
 
 @aten("mse_loss.default")
-def mse(x: Var, y: Any, reduction: int = 1) -> Var:
+def mse(x: Var, y: Var, reduction: int = 1) -> Var:
     """Squared error: (x - y)²."""
     x, y = together(x, y)
     return reduced(ops.square(x - y), reduction)
 
 
 @aten("smooth_l1_loss.default")
-def smooth_l1(x: Var, y: Any, reduction: int = 1, beta: float = 1.0) -> Var:
+def smooth_l1(x: Var, y: Var, reduction: int = 1, beta: float = 1.0) -> Var:
     """Smooth absolute error: d² / 2β for d = |x - y| < β, d - β/2 elsewhere."""
     x, y = together(x, y)
     d = ops.absolute(x - y)
@@ -35,7 +33,7 @@ def smooth_l1(x: Var, y: Any, reduction: int = 1, beta: float = 1.0) -> Var:
 
 
 @aten("huber_loss.default")
-def huber(x: Var, y: Any, reduction: int = 1, delta: float = 1.0) -> Var:
+def huber(x: Var, y: Var, reduction: int = 1, delta: float = 1.0) -> Var:
     """Huber loss: d² / 2 for d = |x - y| ≤ δ, δ (d - δ/2) elsewhere."""
     x, y = together(x, y)
     d = ops.absolute(x - y)
@@ -43,14 +41,14 @@ def huber(x: Var, y: Any, reduction: int = 1, delta: float = 1.0) -> Var:
 
 
 @aten("soft_margin_loss.default")
-def soft_margin(x: Var, y: Any, reduction: int = 1) -> Var:
+def soft_margin(x: Var, y: Var, reduction: int = 1) -> Var:
     """Logistic loss: ln(1 + e^(-x y))."""
     x, y = together(x, y)
     return reduced(ops.softplus(-(x * y)), reduction)
 
 
 @aten("binary_cross_entropy.default")
-def binary_cross_entropy(x: Var, y: Any, weight: Any = None, reduction: int = 1) -> Var:
+def binary_cross_entropy(x: Var, y: Var, weight: Var | None = None, reduction: int = 1) -> Var:
     """Cross entropy of probabilities x: -y ln x - (1 - y) ln(1 - x), with logarithms of at least -100."""
     loss = ops.binary_cross_entropy(x, y)
     return reduced(loss if weight is None else loss * ops.broadcast_to(weight, loss.shape), reduction)
@@ -58,7 +56,7 @@ def binary_cross_entropy(x: Var, y: Any, weight: Any = None, reduction: int = 1)
 
 @aten("binary_cross_entropy_with_logits.default")
 def logistic_cross_entropy(
-    x: Var, y: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+    x: Var, y: Var, weight: Var | None = None, pos_weight: Var | None = None, reduction: int = 1
 ) -> Var:
     """Cross entropy of logits x: (1 - y) x + w ln(1 + e⁻ˣ), with w = 1 + (pos_weight - 1) y."""
     if pos_weight is None:
@@ -71,8 +69,8 @@ def logistic_cross_entropy(
 
 @aten("nll_loss_forward.default", "nll_loss2d_forward.default")
 def negative_log_likelihood(
-    x: Var, target: Any, weight: Any, reduction: int, ignore_index: int
-) -> tuple[Any, Any]:
+    x: Var, target: Var, weight: Var | None, reduction: int, ignore_index: int
+) -> tuple[Var, Var]:
     """Negative log-likelihood: -w[t] x[t], without the targets `ignore_index`; and the sum of weights."""
     axis = 1 if x.type.rank > 1 else 0
     chosen = target != ignore_index
@@ -90,14 +88,13 @@ def negative_log_likelihood(
 
 @aten("multilabel_margin_loss_forward.default")
 @takes_scalars(like=1)
-def multilabel_margin(x: Var, target: Any, reduction: int) -> tuple[Any, Any]:
+def multilabel_margin(x: Var, target: Var, reduction: int) -> tuple[Var, Var]:
     """Multilabel margin: Σⱼ Σᵢ max(0, 1 - x[tⱼ] + x[i]) / C, for labels tⱼ and classes i that are none.
 
     The labels of a row are those before the first -1. The second result is 1 for each class that is a label.
     """
     if x.type.rank == 1:
-        rows = [ops.expand_dims(each, 0) for each in (x, target)]
-        loss, is_label = multilabel_margin(*rows, reduction)
+        loss, is_label = multilabel_margin(ops.expand_dims(x, 0), ops.expand_dims(target, 0), reduction)
         return ops.reshape(loss), ops.squeeze(is_label, 0)
     n, classes = x.shape
     shape, integer = (n, classes, classes), target.dtype

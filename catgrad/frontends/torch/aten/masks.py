@@ -7,7 +7,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import at, together
+from catgrad.frontends.torch.aten.indexing import from_start
+from catgrad.frontends.torch.aten.operands import Operand, together
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
@@ -15,7 +16,7 @@ from catgrad.types import Dtype, NdArrayType
 
 
 @aten("nonzero_static.default")
-def positions(x: Any, size: int, fill_value: int = -1) -> Any:
+def positions(x: Any, size: int, fill_value: int = -1) -> Var:
     """Return the indices of the first elements that are not 0, then rows of one number."""
     holds = ops.reshape(truth(x), -1)
     count = prod(x.shape)
@@ -36,7 +37,7 @@ def positions(x: Any, size: int, fill_value: int = -1) -> Any:
 
 
 @aten("isin.Tensor_Tensor", "isin.Tensor_Scalar", "isin.Scalar_Tensor")
-def is_in(elements: Any, tests: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def is_in(elements: Operand, tests: Operand, assume_unique: bool = False, invert: bool = False) -> Var:
     """Test whether elements are among others."""
     shape = elements.shape if isinstance(elements, Var) else ()
     x, y = (ops.reshape(v, -1) if isinstance(v, Var) else v for v in (elements, tests))
@@ -48,15 +49,13 @@ def is_in(elements: Any, tests: Any, assume_unique: bool = False, invert: bool =
 
 
 @aten("take.default")
-def take(x: Any, index: Any) -> Any:
+def take(x: Var, index: Var) -> Var:
     """Take elements by their number, row by row."""
-    count = prod(x.shape)
-    from_end = index + at(count, index.shape, index.dtype)
-    return ops.gather(ops.reshape(x, -1), ops.select(index < 0, from_end, index))
+    return ops.gather(ops.reshape(x, -1), from_start(index, prod(x.shape)))
 
 
 @aten("as_strided.default", reads_storage=True)
-def as_strided(x: Any, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
+def as_strided(x: Var, size: list[int], stride: list[int], storage_offset: int | None = None) -> Var:
     """Read the elements of x, row by row, at regular distances along each axis."""
     flat, start = ops.reshape(x, -1), storage_offset or 0
     row_major = tuple(prod(size[axis + 1 :]) for axis in range(len(size)))
@@ -71,8 +70,8 @@ def as_strided(x: Any, size: list[int], stride: list[int], storage_offset: int |
 
 @aten("embedding_dense_backward.default")
 def embedding_gradient(
-    cotangent: Any, index: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:
+    cotangent: Var, index: Var, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Var:
     """Sum of the rows of each index, without `padding_idx`; or their mean."""
     chosen = ops.broadcast(index != padding_idx, cotangent.shape, [cotangent.type.rank - 1])
     rows = ops.select(chosen, cotangent, zeros_like(cotangent))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.normalisation import group_norm, layer_norm, rms_norm
@@ -11,7 +10,7 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.terms.var import Var
 
 
-def _statistics(x: Var, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def _statistics(x: Var, axes: tuple[int, ...], eps: float) -> tuple[Var, Var]:
     """Return the mean over axes, and 1 / √(σ² + ε)."""
     mean = ops.mean(x, axes)
     centred = x - ops.broadcast(mean, x.shape, axes)
@@ -19,7 +18,9 @@ def _statistics(x: Var, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
 
 
 @aten("native_layer_norm.default")
-def native_layer_norm(x: Var, shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def native_layer_norm(
+    x: Var, shape: list[int], weight: Var | None, bias: Var | None, eps: float
+) -> tuple[Var, Var, Var]:
     """Layer normalisation, with the mean and 1 / √(σ² + ε) of each row."""
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     fixed = ops.stop_gradient(x)  # PyTorch ignores cotangents of these statistics, unlike those of groups
@@ -29,15 +30,15 @@ def native_layer_norm(x: Var, shape: list[int], weight: Any, bias: Any, eps: flo
 
 @aten("native_group_norm.default")
 def native_group_norm(
-    x: Var, weight: Any, bias: Any, n: int, c: int, places: int, groups: int, eps: float
-) -> tuple[Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, n: int, c: int, places: int, groups: int, eps: float
+) -> tuple[Var, Var, Var]:
     """Group normalisation, with the mean and 1 / √(σ² + ε) of each group."""
     rows = ops.reshape(x, x.shape[0], groups, (c // groups) * prod(x.shape[2:]))
     return (group_norm(x, groups, weight, bias, eps), *_statistics(rows, (2,), eps))
 
 
 @aten("_fused_rms_norm.default")
-def fused_rms_norm(x: Var, shape: list[int], weight: Any, eps: float | None) -> tuple[Any, Any]:
+def fused_rms_norm(x: Var, shape: list[int], weight: Var | None, eps: float | None) -> tuple[Var, Var]:
     """RMS normalisation, with 1 / √(mean x² + ε) of each row."""
     axes = tuple(range(x.type.rank - len(shape), x.type.rank))
     epsilon = float(x.dtype.limits.eps) if eps is None else eps

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others, several, tracked
@@ -14,8 +12,9 @@ from catgrad.types import NdArrayType
 
 @aten("layer_norm.default")
 def layer_norm(
-    x: Var, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
-) -> Var:
+    x: Var, shape: list[int], weight: Var | None = None, bias: Var | None = None, eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Var:  # fmt: skip
     """Layer normalisation: (x - μ) / √(σ² + ε) · w + b over the last axes."""
     if weight is not None and bias is not None:
         return ops.affine_layer_norm(x, weight, bias, eps)
@@ -25,7 +24,7 @@ def layer_norm(
 
 
 @aten("rms_norm.default")
-def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = None) -> Var:
+def rms_norm(x: Var, shape: list[int], weight: Var | None = None, eps: float | None = None) -> Var:
     """RMS normalisation: x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
     y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
     return y if weight is None else y * ops.broadcast_to(weight, y.shape)
@@ -33,16 +32,17 @@ def rms_norm(x: Var, shape: list[int], weight: Any = None, eps: float | None = N
 
 @aten("group_norm.default")
 def group_norm(
-    x: Var, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
-) -> Any:
+    x: Var, groups: int, weight: Var | None = None, bias: Var | None = None, eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Var:  # fmt: skip
     """Group normalisation: (x - μ) / √(σ² + ε) · w + b over each group of channels."""
     return _by_channel(ops.group_norm(x, groups, eps), weight, bias)
 
 
 @aten("_native_batch_norm_legit_no_training.default")
 def batch_norm(
-    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, mean: Var, variance: Var, momentum: float, eps: float
+) -> tuple[Var, Var, Var]:
     """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b, and empty arrays."""
     y = (x - copied(mean, x)) * copied(ops.rsqrt(variance + eps), x)
     none = Constant(NdArrayType((0,), x.dtype), 0)()
@@ -51,8 +51,9 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit_functional.default")
 def batch_norm_in_training(
-    x: Var, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, mean: Var, variance: Var, training: bool, momentum: float,
+    eps: float,
+) -> tuple[Var, ...]:  # fmt: skip
     """Batch normalisation by statistics of the batch, those, and the new running statistics."""
     if not training:
         return (*batch_norm(x, weight, bias, mean, variance, momentum, eps), mean, variance)
@@ -62,8 +63,8 @@ def batch_norm_in_training(
 
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
-    x: Var, weight: Any, bias: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+    x: Var, weight: Var | None, bias: Var | None, training: bool, momentum: float, eps: float
+) -> tuple[Var, Var, Var]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none, and those."""
     [x] = Assume(1, several(x.type)).apply(x)
     centred, variance = moments(x)
@@ -71,14 +72,14 @@ def batch_norm_of_batch(
     return y, *_statistics(x, eps)
 
 
-def _statistics(x: Var, eps: float) -> tuple[Any, Any]:
+def _statistics(x: Var, eps: float) -> tuple[Var, Var]:
     """Return the mean of each channel, and 1 / √(σ² + ε), whose cotangents PyTorch ignores."""
     fixed, axes = stop_gradient(x), others(x)
     _, variance = moments(fixed)
     return ops.mean(fixed, axes), ops.rsqrt(variance + eps)
 
 
-def _by_channel(y: Any, weight: Any, bias: Any) -> Any:
+def _by_channel(y: Var, weight: Var | None, bias: Var | None) -> Var:
     """Scale and shift each channel: y · w + b."""
     y = y if weight is None else y * copied(weight, y)
     return y if bias is None else y + copied(bias, y)

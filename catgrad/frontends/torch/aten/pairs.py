@@ -6,10 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from catgrad.dims import Dim
 from catgrad.frontends.torch.registry import Meaning, require
+from catgrad.frontends.torch.types import Node
 from catgrad.terms.structural import zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
@@ -19,18 +20,22 @@ from catgrad.types import NdArrayType
 class Pair:
     """A complex array: its real and its imaginary part, two arrays of one type."""
 
-    real: Any
-    imag: Any
+    real: Var
+    imag: Var
 
     @property
     def type(self) -> NdArrayType:
         """The type of each part."""
-        return self.real.type  # type: ignore[no-any-return]
+        return self.real.type
 
     @property
     def shape(self) -> Any:
         """The sizes of its axes."""
         return self.real.shape
+
+
+Complex: TypeAlias = Var | Pair | Dim | complex
+"""An operand that may be complex: an array, a pair, or a number."""
 
 
 def real_of(x: Any) -> Any:
@@ -45,9 +50,9 @@ def imaginary_of(x: Any) -> Any:
     return zeros_like(x) if isinstance(x, Var) else 0 if isinstance(x, (int, float, Dim)) else x
 
 
-def conjugate(x: Any) -> Any:
-    """Complex conjugate of an array or a number."""
-    return Pair(x.real, -x.imag) if isinstance(x, (Pair, complex)) else x
+def conjugate(x: Var | Pair) -> Var | Pair:
+    """Complex conjugate of an array."""
+    return Pair(x.real, -x.imag) if isinstance(x, Pair) else x
 
 
 def in_parts(meaning: Meaning, arrays: Collection[str] = ()) -> Meaning:
@@ -74,7 +79,7 @@ def in_parts(meaning: Meaning, arrays: Collection[str] = ()) -> Meaning:
     return extended
 
 
-def bilinear(product: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+def bilinear(product: Callable[[Any, Any], Var], x: Complex, y: Complex) -> Any:
     """Extend a product of real arrays: (a + bi) · (c + di) = ac - bd + (ad + bc) i."""
     if isinstance(x, (Pair, complex)) and isinstance(y, (Pair, complex)):
         return Pair(
@@ -88,7 +93,7 @@ def bilinear(product: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     return product(x, y)
 
 
-def is_complex(value: Any) -> bool:
+def is_complex(value: object) -> bool:
     """Return whether a value is complex: a pair, a tensor, a number, a dtype, or one of several."""
     import torch
 
@@ -101,13 +106,13 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, (Pair, complex))
 
 
-def reads_complex(node: Any) -> bool:
+def reads_complex(node: Node) -> bool:
     """Return whether an operation of a graph has a complex argument."""
     leaves = [*node.all_input_nodes, *node.args, *node.kwargs.values()]
     return any(is_complex(getattr(leaf, "meta", {}).get("val", leaf)) for leaf in leaves)
 
 
-def require_real(value: Any, name: str) -> None:
+def require_real(value: object, name: str) -> None:
     """Raise UnsupportedOp if a value that enters or leaves a module is complex."""
     require(
         not is_complex(value),
@@ -129,7 +134,7 @@ def _mapped(value: Any, part: Callable[[Any], Any], is_array: bool) -> Any:
     return part(value) if is_array or isinstance(value, Pair) else value
 
 
-def _paired(real: Any, imag: Any) -> Any:
+def _paired(real: Any, imag: Any) -> Pair | list[Pair]:
     if isinstance(real, (list, tuple)):
         return [Pair(a, b) for a, b in zip(real, imag, strict=True)]
     return Pair(real, imag)

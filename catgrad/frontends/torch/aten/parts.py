@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.operands import at, axes_of, common_dtype
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 
 @aten("cat.default")
-def concat(tensors: list[Any], dim: int = 0) -> Any:
+def concat(tensors: list[Var], dim: int = 0) -> Var:
     """Concatenate arrays; PyTorch ignores those of shape [0]."""
     arrays = [x for x in tensors if x.shape != (0,)] or tensors[:1]
     dtype = common_dtype(arrays)
@@ -24,7 +25,7 @@ aten("split_with_sizes.default")(lambda x, sizes, dim=0: ops.split(x, sizes, dim
 
 
 @aten("split.Tensor")
-def split(x: Any, size: int, dim: int = 0) -> Any:
+def split(x: Var, size: Size, dim: int = 0) -> tuple[Var, ...]:
     """Split x into parts of one size, the last of which may be smaller."""
     length = x.shape[dim]
     sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
@@ -32,7 +33,7 @@ def split(x: Any, size: int, dim: int = 0) -> Any:
 
 
 @aten("slice.Tensor")
-def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def every(x: Var, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1) -> Var:
     """Slice: every step-th element along an axis from start to end."""
     (axis,) = axes_of(x, dim)
     begin, stop = _bounds(x.shape[axis], start, end)
@@ -41,22 +42,22 @@ def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None
 
 
 @aten("select.int")
-def select(x: Any, dim: int, index: int) -> Any:
+def select(x: Var, dim: int, index: int) -> Var:
     """Select one element along an axis, which is removed."""
     (axis,) = axes_of(x, dim)
     return ops.squeeze(along(x, axis, place_of(x.shape[axis], index), 1), axis)
 
 
 @aten("unbind.int")
-def unbind(x: Any, dim: int = 0) -> Any:
+def unbind(x: Var, dim: int = 0) -> list[Var]:
     """Unstack the elements along an axis, which is removed."""
     return [select(x, dim, k) for k in range(x.shape[dim])]
 
 
 @aten("slice_scatter.default")
 def with_slice(
-    x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Any:
+    x: Var, part: Var, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+) -> Var:
     """Replace a slice of x by a part."""
     require(step == 1, "a slice that is assigned to must have step 1", f"it has {step}", "use torch.where")
     (axis,) = axes_of(x, dim)
@@ -67,7 +68,7 @@ def with_slice(
 
 
 @aten("select_scatter.default")
-def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
+def with_element(x: Var, part: Var, dim: int, index: int) -> Var:
     """Replace one element of x along an axis by a part."""
     (axis,) = axes_of(x, dim)
     place = place_of(x.shape[axis], index)
@@ -78,7 +79,7 @@ aten("copy.default")(lambda x, other, non_blocking=False: at(other, x.shape, x.d
 
 
 @aten("constant_pad_nd.default")
-def pad(x: Any, margins: list[Size], value: float = 0) -> Any:
+def pad(x: Var, margins: Sequence[Size], value: float = 0) -> Var:
     """Pad x with a number; margins of the last axis come first, and negative ones crop."""
     pairs = list(zip(margins[::2], margins[1::2], strict=True))[::-1]
     for axis, pair in enumerate(pairs, x.type.rank - len(pairs)):
@@ -108,7 +109,7 @@ def place_of(length: Size, index: Size) -> Size:
     return length + index if isinstance(index, int) and index < 0 else index
 
 
-def along(x: Any, axis: int, start: Size, size: Size) -> Any:
+def along(x: Var, axis: int, start: Size, size: Size) -> Var:
     """Slice a block along one axis."""
     if start == 0 and size == x.shape[axis]:
         return x
@@ -116,7 +117,7 @@ def along(x: Any, axis: int, start: Size, size: Size) -> Any:
     return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
-def _first_of_groups(x: Any, axis: int, step: int) -> Any:
+def _first_of_groups(x: Var, axis: int, step: int) -> Var:
     """Select every step-th element: the first of each group, after padding the last group."""
     groups = -(-x.shape[axis] // step)
     missing = groups * step - x.shape[axis]
@@ -126,5 +127,5 @@ def _first_of_groups(x: Any, axis: int, step: int) -> Any:
     return ops.squeeze(along(grouped, axis + 1, 0, 1), axis + 1)
 
 
-def _filled(x: Any, axis: int, size: Size, value: float) -> Any:
+def _filled(x: Var, axis: int, size: Size, value: float) -> Var:
     return Constant(x.type.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :])), value)()

@@ -24,7 +24,7 @@ def max_pool(
     padding: Numbers = 0,
     dilation: Numbers = 1,
     ceil_mode: bool = False,
-) -> Any:
+) -> Var:
     """Greatest element of each window of `spatial` axes."""
     k, p, d = (each(numbers, spatial) for numbers in (size, padding, dilation))
     s = each(stride, spatial) or k
@@ -43,7 +43,7 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Any:
+) -> Var:
     """Mean of each window of `spatial` axes."""
     k, p = each(size, spatial), each(padding, spatial)
     s = each(stride, spatial) or k
@@ -59,7 +59,7 @@ def avg_pool(
     return batched(lambda x: ops.avg_pool(x, k, s, p, count_include_pad), x, spatial)
 
 
-def adaptive(spatial: int, is_max: bool, x: Var, size: Numbers) -> Any:
+def adaptive(spatial: int, is_max: bool, x: Var, size: Numbers) -> Var | tuple[Var, None]:
     """Greatest elements, without their places, or means of as many windows as the result has elements."""
     pool = ops.adaptive_max_pool if is_max else ops.adaptive_avg_pool
     if lengths.is_symbolic(x, spatial):

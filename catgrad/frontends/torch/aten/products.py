@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.aten.contractions import added
 from catgrad.frontends.torch.aten.operands import axes_of, common_shape, together
@@ -14,13 +12,13 @@ from catgrad.terms.var import Var
 
 
 @aten("addr.default")
-def add_outer(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_outer(bias: Var, x: Var, y: Var, beta: float = 1, alpha: float = 1) -> Var:
     """Outer product and sum: β · b + α · x ⊗ y."""
     return added(bias, Contract((0,), (1,), (0, 1))(x, y), beta, alpha)
 
 
 @aten("addbmm.default")
-def add_sum_of_products(bias: Any, x: Var, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def add_sum_of_products(bias: Var, x: Var, y: Var, beta: float = 1, alpha: float = 1) -> Var:
     """Sum of matrix products and sum: β · b + α · Σ xᵢ · yᵢ."""
     return added(bias, Contract((0, 1, 2), (0, 2, 3), (1, 3))(x, y), beta, alpha)
 
@@ -29,7 +27,7 @@ aten("vdot.default")(Contract((0,), (0,), ()))
 
 
 @aten("linalg_cross.default")
-def cross(x: Var, y: Any, dim: int = -1) -> Any:
+def cross(x: Var, y: Var, dim: int = -1) -> Var:
     """Cross product along an axis of size 3."""
     x, y = together(x, y)
     (axis,) = axes_of(x, dim)
@@ -39,7 +37,7 @@ def cross(x: Var, y: Any, dim: int = -1) -> Any:
 
 
 @aten("_cdist_forward.default")
-def distances(x: Var, y: Any, p: float, compute_mode: int | None = None) -> Any:
+def distances(x: Var, y: Var, p: float, compute_mode: int | None = None) -> Var:
     """Distances of all pairs of rows by the norm of order p: [*, P, M], [*, R, M] → [*, P, R]."""
     lead = common_shape(x.shape[:-2], y.shape[:-2])
     table = (*lead, x.shape[-2], y.shape[-2], x.shape[-1])
@@ -52,7 +50,7 @@ aten("_euclidean_dist.default")(lambda x, y: distances(x, y, 2))
 
 
 @aten("_pdist_forward.default")
-def distances_within(x: Var, p: float = 2) -> Any:
+def distances_within(x: Var, p: float = 2) -> Var:
     """Distances of the pairs of rows i < j by the norm of order p."""
     count = x.shape[0]
     parts = []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
+from catgrad.frontends.torch.aten.operands import TorchDtype
 from catgrad.frontends.torch.registry import aten, register, require
 from catgrad.ops.quantised import along, clamped, nearest_levels
 from catgrad.terms.var import Var
@@ -17,14 +18,14 @@ from catgrad.types import Dtype
 
 
 @aten("fake_quantize_per_tensor_affine.default", "fake_quantize_per_tensor_affine.tensor_qparams")
-def per_tensor(x: Var, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Var:
+def per_tensor(x: Var, scale: Var | float, zero_point: Var | int, quant_min: int, quant_max: int) -> Var:
     """Round x / s + z to a whole number from q₀ to q₁, and return (q - z) · s; the gradient is dy inside."""
     s, z = _single(scale, zero_point)
     return ops.fake_quantise(x, s, z, None, quant_min, quant_max)
 
 
 @aten("fake_quantize_per_channel_affine.default")
-def per_channel(x: Var, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> Var:
+def per_channel(x: Var, scale: Var, zero_point: Var, axis: int, quant_min: int, quant_max: int) -> Var:
     """Quantise with a scale and a zero point for each element along an axis."""
     return ops.fake_quantise(x, scale, zero_point, axis, quant_min, quant_max)
 
@@ -58,12 +59,12 @@ def per_tensor_numbers(
 
 def per_channel_numbers(
     q: Var,
-    scale: Any,
+    scale: Var,
     zero_point: Any,
     axis: int,
     quant_min: int,
     quant_max: int,
-    dtype: Any,
+    dtype: TorchDtype,
     out_dtype: Any = None,
 ) -> Var:
     """Return the numbers of levels by a scale and a zero point for each element along an axis."""
@@ -72,19 +73,19 @@ def per_channel_numbers(
     return ops.dequantise(difference, scale, 0, axis)
 
 
-def has_single_inverse(scale: Any) -> bool:
+def has_single_inverse(scale: object) -> bool:
     """Tell whether 1 / s of a scale is the same if s is rounded to float32 before, as that of an array is."""
     if not isinstance(scale, float):
         return True
     return bool(np.float32(1 / scale) == np.float32(1) / np.float32(scale))
 
 
-def _single(*numbers: Any) -> list[Any]:
+def _single(*numbers: Var | float) -> list[Any]:
     """Return numbers, of which arrays have one element, without axes."""
-    return [ops.reshape(v) if hasattr(v, "type") else v for v in numbers]
+    return [ops.reshape(v) if isinstance(v, Var) else v for v in numbers]
 
 
-def _check(x: Var, scale: Any, dtype: Any = None) -> None:
+def _check(x: Var, scale: Any, dtype: TorchDtype | None = None) -> None:
     """Raise UnsupportedOp unless numbers and scales are float32."""
     given = [each.dtype.name for each in (x, scale) if hasattr(each, "type") and each.dtype.is_floating]
     for name in (*given, *([str(dtype).removeprefix("torch.")] if dtype else ())):

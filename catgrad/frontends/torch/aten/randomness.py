@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.torch.aten.creation import _dtype, full
+from catgrad.frontends.torch.aten.operands import TorchDtype
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.random import Dropout, random_normal, random_uniform, stream_of
 from catgrad.ops.shape import Shape
@@ -34,7 +35,7 @@ aten("native_dropout.default", is_random=True)(lambda x, p, train: (dropped(x, p
 
 
 @aten("feature_dropout.default", is_random=True)
-def feature_dropout(x: Var, p: float, train: bool) -> Any:
+def feature_dropout(x: Var, p: float, train: bool) -> Var:
     """Dropout of whole channels."""
     if not train:
         return x
@@ -43,19 +44,19 @@ def feature_dropout(x: Var, p: float, train: bool) -> Any:
 
 
 @aten("bernoulli.default", is_random=True)
-def bernoulli(p: Any) -> Var:
+def bernoulli(p: Var) -> Var:
     """1 with the probability that each element is, else 0."""
     return ops.cast(uniform_noise(p.shape, p.dtype) < p, p.dtype)
 
 
 @aten("bernoulli.Tensor", is_random=True)
-def bernoulli_of(x: Var, p: Any) -> Var:
+def bernoulli_of(x: Var, p: Var) -> Var:
     """1 with the probability that each element of p is, else 0, in the type of x."""
     return ops.cast(uniform_noise(x.shape, p.dtype) < ops.broadcast_to(p, x.shape), x.dtype)
 
 
 @aten("bernoulli.p", is_random=True)
-def bernoulli_like(x: Var, p: float) -> Any:
+def bernoulli_like(x: Var, p: float) -> Var:
     """1 with probability p, else 0, in the shape of x."""
     return bernoulli(Constant(NdArrayType(x.shape, x.dtype), p)())
 
@@ -64,16 +65,16 @@ def _drawn(name: str, noise: Callable[[Shape, Dtype], Var]) -> None:
     """Register the creation of random numbers, by sizes and by an array of the same."""
 
     @aten(f"{name}.default", is_random=True)
-    def of_sizes(size: list[Any], dtype: Any = None) -> Var:
+    def of_sizes(size: list[Size], dtype: TorchDtype | None = None) -> Var:
         return noise(tuple(size), _dtype(dtype, 1.0))
 
     @aten(f"{name}_like.default", is_random=True)
-    def like(x: Var, dtype: Any = None) -> Var:
+    def like(x: Var, dtype: TorchDtype | None = None) -> Var:
         return noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("empty.memory_format")
-def empty(size: list[Any], dtype: Any = None) -> Any:
+def empty(size: list[Size], dtype: TorchDtype | None = None) -> Var:
     """Zeros, for elements that PyTorch leaves open."""
     return full(size, 0.0 if dtype is None else 0, dtype)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from catgrad import ops
-from catgrad.dims import Dim
+from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.aten.operands import at, axes_of
 from catgrad.frontends.torch.aten.parts import along, place_of
@@ -31,7 +31,7 @@ def roll(x: Var, shifts: Numbers, dims: Numbers = ()) -> Var:
     return x
 
 
-def _shifted(size: Dim, shift: int) -> Any:
+def _shifted(size: Dim, shift: int) -> Var:
     """Return the places that the elements of a symbolic axis are read from: (i - shift) mod size."""
     places = ops.iota(size)
     return (places - shift) % at(size, places.shape, places.dtype)
@@ -133,7 +133,11 @@ def image(
     return ops.slice(fold(windows), (0, 0, *p), (batch, channels, *size))
 
 
-def _padded(x: Var, margins: list[int], ends: Any) -> Var:
+Ends = Callable[[Var, int, int, int], tuple[Var, ...]]
+"""A function that returns the parts before and after an axis, by their sizes."""
+
+
+def _padded(x: Var, margins: list[int], ends: Ends) -> Var:
     """Pad the last axes with their `ends`; the last axis has the first margins."""
     for k, (before, after) in enumerate(zip(margins[::2], margins[1::2], strict=True)):
         axis = x.type.rank - 1 - k
@@ -145,10 +149,10 @@ def _padded(x: Var, margins: list[int], ends: Any) -> Var:
 
 
 @aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
-def reflection_pad(x: Var, padding: list[int]) -> Any:
+def reflection_pad(x: Var, padding: list[int]) -> Var:
     """Pad with the elements next to the ends, in reversed order."""
 
-    def ends(x: Var, axis: int, before: int, after: int) -> tuple[Var, Var]:
+    def ends(x: Var, axis: int, before: int, after: int) -> tuple[Var, ...]:
         first = along(x, axis, 1, before)
         last = along(x, axis, x.shape[axis] - 1 - after, after)
         return ops.flip(first, axis), ops.flip(last, axis)
@@ -157,10 +161,10 @@ def reflection_pad(x: Var, padding: list[int]) -> Any:
 
 
 @aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
-def replication_pad(x: Var, padding: list[int]) -> Any:
+def replication_pad(x: Var, padding: list[int]) -> Var:
     """Pad with copies of the elements at the ends."""
 
-    def ends(x: Var, axis: int, before: int, after: int) -> Any:
+    def ends(x: Var, axis: int, before: int, after: int) -> tuple[Var, ...]:
         return tuple(
             _copies(along(x, axis, start, 1), axis, count)
             for start, count in ((0, before), (x.shape[axis] - 1, after))
@@ -175,7 +179,7 @@ def _copies(x: Var, axis: int, count: int) -> Var:
 
 
 @aten("narrow_copy.default")
-def narrow(x: Var, dim: int, start: int, length: int) -> Any:
+def narrow(x: Var, dim: int, start: Size, length: Size) -> Var:
     """Slice a block along one axis."""
     (axis,) = axes_of(x, dim)
     return along(x, axis, place_of(x.shape[axis], start), length)
@@ -190,6 +194,6 @@ def repeat_each(x: Var, repeats: int, dim: int | None = None, output_size: int |
 
 
 @aten("stack.default")
-def stack(tensors: list[Any], dim: int = 0) -> Any:
+def stack(tensors: list[Var], dim: int = 0) -> Var:
     """Stack arrays along a new axis."""
     return ops.stack(tensors, dim % (tensors[0].type.rank + 1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, zeros_like
@@ -45,8 +43,8 @@ aten("_prelu_kernel.default")(lambda x, w: ops.select(x > 0, x, ops.broadcast_to
 
 @aten("rrelu_with_noise_functional.default")
 def randomised_relu(
-    x: Var, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
-) -> tuple[Any, Any]:
+    x: Var, noise: Var, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> tuple[Var, Var]:
     """Randomised rectifier in evaluation: x above 0, and x times the mean of the bounds elsewhere."""
     require(not training, "slopes must not be drawn", "F.rrelu has training=True", "use nn.PReLU")
     return ops.select(x > 0, x, x * ((lower + upper) / 2)), noise

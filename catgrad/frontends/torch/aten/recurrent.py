@@ -29,15 +29,15 @@ def _register(overload: str, cell: Cell) -> None:
     @aten(overload, is_random=True)
     def recurrent(
         x: Var,
-        first: Any,
-        weights: Sequence[Any],
+        first: Var | Sequence[Var],
+        weights: Sequence[Var],
         has_biases: bool,
         num_layers: int,
         dropout: float,
         train: bool,
         bidirectional: bool,
         batch_first: bool,
-    ) -> Any:
+    ) -> tuple[Var, ...]:
         layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
         return _recurrent(cell, x, (first,) if isinstance(first, Var) else first, weights, layout)
 
@@ -51,16 +51,16 @@ for _kind, _cell in CELLS.items():
 
 def of_any_length(
     x: Var,
-    lengths: Any | None,
-    first: Sequence[Any],
-    weights: Sequence[Any],
+    lengths: Var | None,
+    first: Sequence[Var],
+    weights: Sequence[Var],
     kind: str,
     has_biases: bool,
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
-) -> list[Any]:
+) -> list[Var]:
     """Recurrent layers over sequences, of given lengths: h at every time, 0 beyond, and the last states."""
     layout = Layout(has_biases, num_layers, bidirectional, False, dropout if train else 0)
     masks = [] if lengths is None else [ops.transpose(ops.sequence_mask(lengths, x.shape[0]))]
@@ -73,11 +73,11 @@ register("catgrad.recurrent.default", real=of_any_length, is_random=True)
 def _recurrent(
     cell: Cell,
     x: Var,
-    first: Sequence[Any],
-    weights: Sequence[Any],
+    first: Sequence[Var],
+    weights: Sequence[Var],
     layout: Layout,
-    masks: Sequence[Any] = (),
-) -> Any:
+    masks: Sequence[Var] = (),
+) -> tuple[Var, ...]:
     """Apply layers in sequence; x is [time, batch, features] inside, and a mask [time, batch]."""
     directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
     require(
@@ -106,12 +106,12 @@ def _recurrent(
 
 
 def _one_direction(
-    cell: Cell, x: Var, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Any]
-) -> tuple[State, Any]:
+    cell: Cell, x: Var, begin: State, weights: Sequence[Any], backwards: bool, masks: Sequence[Var]
+) -> tuple[State, Var]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
 
-    def iteration(state: State, row: Any) -> tuple[State, Any]:
+    def iteration(state: State, row: Sequence[Var]) -> tuple[State, Var]:
         gates, *exists = row
         return until_end(cell(gates, lambda h: linear(h, u, a), state), state, *exists)
 

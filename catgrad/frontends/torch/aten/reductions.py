@@ -4,53 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, prod
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import as_floating, axes_of, dtype_from, summed
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, as_floating, axes_of, dtype_from, summed
 from catgrad.frontends.torch.aten.scalars import takes_scalars
-from catgrad.frontends.torch.registry import Meaning, aten
+from catgrad.frontends.torch.registry import aten
 from catgrad.ops.softmax import softmax_of_seen
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
-def with_reduced_axes(y: Any, axes: tuple[int, ...], keepdim: bool) -> Var:
+def with_reduced_axes(y: Var, axes: tuple[int, ...], keepdim: bool) -> Var:
     """Restore reduced axes with size 1 if `keepdim`."""
     return ops.expand_dims(y, axes) if keepdim and axes else y
 
 
 @aten("sum.dim_IntList", "sum.default")
-def total(x: Var, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Var:
+def total(x: Var, dim: Dims = None, keepdim: bool = False, dtype: TorchDtype | None = None) -> Var:
     """Sum: Σ x; of integers and booleans in int64."""
     axes = axes_of(x, dim)
     return with_reduced_axes(ops.sum(summed(x, dtype), axes), axes, keepdim)
 
 
 @aten("mean.dim", "mean.default")
-def mean(x: Var, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Var:
+def mean(x: Var, dim: Dims = None, keepdim: bool = False, dtype: TorchDtype | None = None) -> Var:
     """Mean: Σ x / n."""
     axes = axes_of(x, dim)
     y = ops.mean(x if dtype is None else ops.cast(x, dtype_from(dtype)), axes)
     return with_reduced_axes(y, axes, keepdim)
 
 
-def _over_axes(*overloads: str, reduce: Callable[[Any, tuple[int, ...]], Any]) -> Meaning:
+def _over_axes(*overloads: str, reduce: Callable[[Var, tuple[int, ...]], Var]) -> Callable[..., Var]:
     """Register a reduction over any axes."""
 
     @aten(*overloads)
-    def reduced(x: Var, dim: Any = None, keepdim: bool = False) -> Var:
+    def reduced(x: Var, dim: Dims = None, keepdim: bool = False) -> Var:
         axes = axes_of(x, dim)
         return with_reduced_axes(reduce(x, axes), tuple(sorted(axes)), keepdim)
 
     return reduced
 
 
-def _as_one(reduce: Callable[[Any], Any]) -> Callable[[Any, tuple[int, ...]], Any]:
+def _as_one(reduce: Callable[[Var], Var]) -> Callable[[Var, tuple[int, ...]], Var]:
     """Reduce several axes as one: they are merged to the last axis."""
 
-    def reduced(x: Var, axes: tuple[int, ...]) -> Any:
+    def reduced(x: Var, axes: tuple[int, ...]) -> Var:
         others = [axis for axis in range(x.type.rank) if axis not in axes]
         last = ops.permute(x, *others, *axes)
         if len(axes) == 1:
@@ -73,7 +72,7 @@ _over_axes("all.default", "all.dim", "all.dims", reduce=lambda x, axes: ops.all(
 
 @aten("topk.default")
 @takes_scalars()
-def top_k(x: Var, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def top_k(x: Var, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Var, Var]:
     """Return the k greatest, or least, elements along an axis in order, and their indices."""
     return ops.top_k(x, k, dim, largest)
 
@@ -87,7 +86,7 @@ def softmax(x: Var, dim: int, half_to_float: bool = False) -> Var:
 
 @aten("_safe_softmax.default")
 @takes_scalars()
-def safe_softmax(x: Var, dim: int, dtype: Any = None) -> Var:
+def safe_softmax(x: Var, dim: int, dtype: TorchDtype | None = None) -> Var:
     """Softmax along an axis, and 0 where all elements are -∞."""
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
     return softmax_of_seen(x, x > -inf, *axes_of(x, dim))

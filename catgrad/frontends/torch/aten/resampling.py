@@ -58,7 +58,7 @@ for _name, _spatial, _taps in (
     _register(_name, _spatial, _taps)
 
 
-def _nearest(x: Var, sizes: Sequence[int], factors: Factors, shift: float) -> Any:
+def _nearest(x: Var, sizes: Sequence[int], factors: Factors, shift: float) -> Var:
     """Sample the elements at the places (i + shift) · step, rounded down, in float32 as PyTorch."""
     for axis, (count, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         size = x.shape[axis]
@@ -73,15 +73,15 @@ def _nearest(x: Var, sizes: Sequence[int], factors: Factors, shift: float) -> An
 
 def _register_nearest(spatial: int) -> None:
     @aten(f"_upsample_nearest_exact{spatial}d.vec")
-    def exact_by_sizes_or_factors(x: Var, size: Numbers | None, factors: Any = None) -> Any:
+    def exact_by_sizes_or_factors(x: Var, size: Numbers | None, factors: Any = None) -> Var:
         return _nearest(x, *_sizes(x, size, factors, spatial), 0.5)
 
     @aten(f"_upsample_nearest_exact{spatial}d.default")
-    def exact_by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Any:
+    def exact_by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Var:
         return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0.5)
 
     @aten(f"upsample_nearest{spatial}d.default")
-    def by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Any:
+    def by_sizes(x: Var, size: Numbers, *factors: float | None, **named: Any) -> Var:
         return _nearest(x, each(size, spatial), list(factors) or [None] * spatial, 0)
 
 

@@ -6,11 +6,13 @@ from math import inf, prod
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.torch.aten.images import Numbers, each
 from catgrad.frontends.torch.aten.parts import pad
 from catgrad.frontends.torch.aten.sorting import search
 from catgrad.frontends.torch.registry import aten, real, require
 from catgrad.ops.grid import grid_sample
+from catgrad.ops.shape import Axes
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 
@@ -18,7 +20,7 @@ SUM, MEAN, MAX = range(3)
 
 
 @aten("grid_sampler_2d.default", "grid_sampler_3d.default")
-def grid_sampler(x: Var, grid: Any, interpolation: int, padding: int, align_corners: bool) -> Any:
+def grid_sampler(x: Var, grid: Var, interpolation: int, padding: int, align_corners: bool) -> Any:
     """Sample images at the points of a grid: linear, nearest or cubic; zeros, border or reflection beyond."""
     return grid_sample(x, grid, interpolation, padding, align_corners)
 
@@ -32,7 +34,7 @@ def _pooling(spatial: int) -> None:
         padding: Numbers = 0,
         dilation: Numbers = 1,
         ceil_mode: bool = False,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Var, Var]:
         values = real(f"max_pool{spatial}d.default")(x, size, stride, padding, dilation, ceil_mode)
         k, p, d = (each(numbers, spatial) for numbers in (size, padding, dilation))
         return values, _indices(ops.stop_gradient(x), k, each(stride, spatial) or k, p, d)
@@ -42,7 +44,7 @@ for _spatial in (2, 3):
     _pooling(_spatial)
 
 
-def _indices(x: Var, k: Any, s: Any, p: Any, d: Any) -> Any:
+def _indices(x: Var, k: Axes, s: Axes, p: Axes, d: Axes) -> Any:
     """Return the flat index in each image of the greatest element of each window."""
     spatial, lead = len(k), x.type.rank - len(k)
     margins = [margin for margin in reversed(p) for _ in range(2)]
@@ -50,7 +52,7 @@ def _indices(x: Var, k: Any, s: Any, p: Any, d: Any) -> Any:
     windows = ops.window(pad(x, margins, -inf), axes, k, s, d)
     counts = windows.shape[lead : lead + spatial]
     place = ops.argmax(ops.reshape(windows, *x.shape[:lead], *counts, prod(k)))
-    index = zeros_like(place)
+    index: Any = zeros_like(place)
     for axis in range(spatial):
         inner = prod(k[axis + 1 :])
         offset = place if inner == 1 else ops.floor_divide(place, Constant(place.type, inner)())
@@ -64,16 +66,16 @@ def _indices(x: Var, k: Any, s: Any, p: Any, d: Any) -> Any:
 
 @aten("_embedding_bag.default", "_embedding_bag_forward_only.default")
 def embedding_bag(
-    weight: Any,
-    indices: Any,
-    offsets: Any,
+    weight: Var,
+    indices: Var,
+    offsets: Var,
     scale_grad_by_freq: bool = False,
     mode: int = SUM,
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: Var | None = None,
     include_last_offset: bool = False,
     padding_idx: int = -1,
-) -> tuple[Any, None, None, None]:
+) -> tuple[Var, None, None, None]:
     """Sum, mean or maximum of the rows of each bag, which begins at its offset; 0 of an empty bag."""
     require(
         not scale_grad_by_freq,
@@ -100,7 +102,7 @@ def embedding_bag(
     return total, None, None, None
 
 
-def _greatest(rows: Any, bag: Any, counts: Any, bags: int) -> Var:
+def _greatest(rows: Var, bag: Var, counts: Var, bags: Size) -> Var:
     """Return the maxima of the rows of each bag, of which the first gets the gradient."""
     n, d = rows.shape
     table = (bags, d, n)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.registry import Meaning
+from catgrad.frontends.torch.registry import F
 from catgrad.terms.var import Var
 
 
-def takes_scalars(like: int = 0) -> Callable[[Meaning], Meaning]:
+def takes_scalars(like: int = 0) -> Callable[[F], F]:
     """Extend a function along an axis to scalars; its results are scalars if the argument `like` is."""
 
-    def extend(meaning: Meaning) -> Meaning:
+    def extend(meaning: F) -> F:
         @functools.wraps(meaning)
         def extended(*args: Any, **named: Any) -> Any:
             vectors = {name: as_vector(x) for name, x in named.items()}
@@ -23,7 +23,7 @@ def takes_scalars(like: int = 0) -> Callable[[Meaning], Meaning]:
                 return results
             return tuple(map(ops.reshape, results)) if isinstance(results, tuple) else ops.reshape(results)
 
-        return extended
+        return extended  # type: ignore[return-value]
 
     return extend
 
@@ -33,5 +33,5 @@ def as_vector(x: Any) -> Any:
     return ops.reshape(x, 1) if _is_scalar(x) else x
 
 
-def _is_scalar(x: Any) -> bool:
+def _is_scalar(x: object) -> bool:
     return isinstance(x, Var) and not x.type.rank

@@ -9,9 +9,10 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.aten.comparisons import truth
 from catgrad.frontends.torch.aten.indexing import number_of_place
-from catgrad.frontends.torch.aten.operands import at, axes_of, common_shape, moved
+from catgrad.frontends.torch.aten.operands import Operand, at, axes_of, common_shape, moved
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -21,14 +22,14 @@ REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(x: Var, mask: Any, value: Any) -> Var:
+def masked_fill(x: Var, mask: Var, value: Operand) -> Var:
     """Replace the elements of x where the mask holds by one number."""
     shape = common_shape(x.shape, mask.shape)
     return ops.select(ops.broadcast_to(mask, shape), at(value, shape, x.dtype), ops.broadcast_to(x, shape))
 
 
 @aten("masked_scatter.default")
-def masked_scatter(x: Var, mask: Any, source: Any) -> Var:
+def masked_scatter(x: Var, mask: Var, source: Var) -> Var:
     """Replace the elements of x where the mask holds by those of the source, in their order."""
     mask = ops.broadcast_to(mask, x.shape)
     chosen = ops.reshape(mask, -1)
@@ -38,12 +39,12 @@ def masked_scatter(x: Var, mask: Any, source: Any) -> Var:
     return ops.select(mask, ops.reshape(taken, *x.shape), x)
 
 
-def _within(x: Var, shape: tuple[Any, ...]) -> Var:
+def _within(x: Var, shape: Shape) -> Var:
     """Return the first elements of x along each axis."""
     return x if x.shape == shape else ops.slice(x, [0] * x.type.rank, shape)
 
 
-def _around(part: Any, x: Var, axis: int, change: Callable[[Any], Any]) -> Any:
+def _around(part: Var, x: Var, axis: int, change: Callable[[Var], Var]) -> Var:
     """Change the first elements of x along the other axes, as many as the part has."""
     sizes = tuple(n if k == axis else part.shape[k] for k, n in enumerate(x.shape))
     changed = change(_within(x, sizes))
@@ -62,7 +63,7 @@ def _around(part: Any, x: Var, axis: int, change: Callable[[Any], Any]) -> Any:
 
 @aten("scatter.src", "scatter.value")
 @takes_scalars()
-def scatter(x: Var, dim: int, index: Any, source: Any) -> Any:
+def scatter(x: Var, dim: int, index: Var, source: Var | float) -> Var:
     """Replace the elements of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
     if not isinstance(source, Var):
@@ -73,14 +74,14 @@ def scatter(x: Var, dim: int, index: Any, source: Any) -> Any:
     )
 
 
-def _filled(x: Var, axis: int, index: Any, value: float) -> Var:
+def _filled(x: Var, axis: int, index: Var, value: float) -> Var:
     """Replace the elements of x at these indices along an axis by one number."""
     ones = Constant(index.type, 1)()
     hit = ops.scatter_add_along_axis(ones, index, x.shape[axis], axis) > 0
     return ops.select(hit, Constant(x.type, value)(), x)
 
 
-def _as_numbers(function: Callable[..., Any], *arrays: Any) -> Any:
+def _as_numbers(function: Callable[..., Var], *arrays: Var) -> Var:
     """Apply a function of numbers to booleans, as 0 and 1."""
     if arrays[0].dtype is not Dtype.bool:
         return function(*arrays)
@@ -89,14 +90,14 @@ def _as_numbers(function: Callable[..., Any], *arrays: Any) -> Any:
 
 @aten("scatter_add.default")
 @takes_scalars()
-def scatter_add(x: Var, dim: int, index: Any, source: Any) -> Any:
+def scatter_add(x: Var, dim: int, index: Var, source: Var) -> Var:
     """Add elements to those of x at these indices along an axis."""
     return scatter_reduce(x, dim, index, source, "sum")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
 @takes_scalars()
-def scatter_with(x: Var, dim: int, index: Any, source: Any, reduce: str) -> Any:
+def scatter_with(x: Var, dim: int, index: Var, source: Operand, reduce: str) -> Var:
     """Add elements to those of x at these indices along an axis, or multiply them."""
     values = source if isinstance(source, Var) else at(source, index.shape, x.dtype)
     return scatter_reduce(x, dim, index, values, REDUCTIONS[reduce])
@@ -104,7 +105,7 @@ def scatter_with(x: Var, dim: int, index: Any, source: Any, reduce: str) -> Any:
 
 @aten("scatter_reduce.two")
 @takes_scalars()
-def scatter_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def scatter_reduce(x: Var, dim: int, index: Var, source: Var, reduce: str, include_self: bool = True) -> Var:
     """Reduce the elements of one index along an axis, and that of x: to a sum, mean, product or extremum."""
     (axis,) = axes_of(x, dim)
     values = _within(source, index.shape)
@@ -112,7 +113,7 @@ def scatter_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, inclu
     return _around(values, x, axis, lambda part: combine(part, index, values, axis, reduce, include_self))
 
 
-def _added(x: Var, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Var:
+def _added(x: Var, index: Var, values: Var, axis: int, reduce: str, include_self: bool) -> Var:
     size = x.shape[axis]
     ones = Constant(values.type, 1)()
     count = ops.scatter_add_along_axis(ones, index, size, axis)
@@ -124,7 +125,7 @@ def _added(x: Var, index: Any, values: Any, axis: int, reduce: str, include_self
     return total / count if x.dtype.is_floating else ops.floor_divide(total, count)
 
 
-def _reduced(x: Var, index: Any, values: Any, axis: int, reduce: str, include_self: bool) -> Any:
+def _reduced(x: Var, index: Var, values: Var, axis: int, reduce: str, include_self: bool) -> Var:
     """Reduce a table of all values by all places, in which other values are neutral."""
     limits = x.dtype.limits
     least, most = (-inf, inf) if x.dtype.is_floating else (limits.min, limits.max)
@@ -143,7 +144,7 @@ def _reduced(x: Var, index: Any, values: Any, axis: int, reduce: str, include_se
 
 @aten("index_add.default")
 @takes_scalars()
-def index_add(x: Var, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
+def index_add(x: Var, dim: int, index: Var, source: Var, alpha: float = 1) -> Var:
     """Add slices to those of x at these indices along an axis: x + alpha · Σ source."""
     (axis,) = axes_of(x, dim)
     total = moved(ops.scatter_add(moved(source, axis, 0), index, x.shape[axis]), 0, axis)
@@ -152,7 +153,7 @@ def index_add(x: Var, dim: int, index: Any, source: Any, alpha: float = 1) -> An
 
 @aten("index_copy.default")
 @takes_scalars()
-def index_copy(x: Var, dim: int, index: Any, source: Any) -> Any:
+def index_copy(x: Var, dim: int, index: Var, source: Var) -> Var:
     """Replace the slices of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
     return _as_numbers(
@@ -162,7 +163,7 @@ def index_copy(x: Var, dim: int, index: Any, source: Any) -> Any:
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 @takes_scalars()
-def index_fill(x: Var, dim: int, index: Any, value: Any) -> Var:
+def index_fill(x: Var, dim: int, index: Var, value: Operand) -> Var:
     """Replace the slices of x at these indices along an axis by one number."""
     (axis,) = axes_of(x, dim)
     places = ops.reshape(index, -1)  # a scalar is one place, too
@@ -173,7 +174,7 @@ def index_fill(x: Var, dim: int, index: Any, value: Any) -> Var:
 
 @aten("index_reduce.default")
 @takes_scalars()
-def index_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def index_reduce(x: Var, dim: int, index: Var, source: Var, reduce: str, include_self: bool = True) -> Var:
     """Reduce all slices of one index along an axis, and that of x, as scatter_reduce does."""
     (axis,) = axes_of(x, dim)
     places = ops.broadcast(index, source.shape, [k for k in range(x.type.rank) if k != axis])
@@ -181,7 +182,7 @@ def index_reduce(x: Var, dim: int, index: Any, source: Any, reduce: str, include
 
 
 @aten("index_put.default", "_unsafe_index_put.default")
-def index_put(x: Var, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
+def index_put(x: Var, indices: list[Any], values: Var, accumulate: bool = False) -> Var:
     """Replace the elements of x at these indices, or add to them; a mask selects where one number goes."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     if any(indices[axis].dtype is Dtype.bool for axis in axes):
@@ -202,7 +203,7 @@ def index_put(x: Var, indices: list[Any], values: Any, accumulate: bool = False)
     rows = ops.reshape(ops.permute(x, *axes, *others), -1, *kept)
     flat = ops.reshape(number, -1), ops.reshape(source, -1, *kept)
 
-    def changed(rows: Any, source: Any) -> Any:
+    def changed(rows: Var, source: Var) -> Var:
         if accumulate:
             return rows + ops.scatter_add(source, flat[0], rows.shape[0])
         return ops.put(rows, flat[0], source)
@@ -212,7 +213,7 @@ def index_put(x: Var, indices: list[Any], values: Any, accumulate: bool = False)
     return ops.permute(result, *(order.index(axis) for axis in range(x.type.rank)))
 
 
-def _put_at_mask(x: Var, indices: list[Any], values: Any, accumulate: bool) -> Var:
+def _put_at_mask(x: Var, indices: list[Any], values: Var, accumulate: bool) -> Var:
     """Replace elements where a mask of the leading axes holds by values that are the same for each."""
     mask = indices[0]
     rest = x.shape[mask.type.rank :] if mask is not None else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad import ops
 from catgrad.dims import Dim
 from catgrad.errors import FixedSize
@@ -22,7 +20,7 @@ aten("permute.default")(lambda x, dims: ops.permute(x, *dims))
 
 
 @aten("squeeze.dims", "squeeze.dim")
-def squeeze(x: Any, dims: Any) -> Var:
+def squeeze(x: Var, dims: int | list[int]) -> Var:
     """Remove those of these axes that have size 1; one that is named must have a fixed size."""
     axes = axes_of(x, dims)
     free = next((x.shape[axis] for axis in axes if isinstance(x.shape[axis], Dim)), None)
@@ -36,14 +34,14 @@ aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 
 
 @aten("expand.default")
-def expand(x: Var, size: list[int], implicit: bool = False) -> Any:
+def expand(x: Var, size: list[int], implicit: bool = False) -> Var:
     """Broadcast along new axes and axes of size 1; -1 keeps a size."""
     offset = len(size) - x.type.rank
     return ops.broadcast_to(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))
 
 
 @aten("repeat.default")
-def repeat(x: Any, repeats: list[int]) -> Var:
+def repeat(x: Var, repeats: list[int]) -> Var:
     """Tile x along each axis."""
     shape = (1,) * (len(repeats) - x.type.rank) + x.shape
     pairs = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)

@@ -9,6 +9,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.registry import require
+from catgrad.frontends.torch.types import Node, Tensor
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
@@ -28,12 +29,12 @@ def stored_dtype(name: str) -> Dtype:
     return Dtype.__members__.get(name, Dtype.int32)
 
 
-def is_widened(tensor: Any) -> bool:
+def is_widened(tensor: Tensor) -> bool:
     """Return whether a term stores a tensor in more bits than PyTorch."""
     return _name(tensor) not in Dtype.__members__ and is_short(tensor)
 
 
-def operand(node: Any, value: Any) -> Any:
+def operand(node: Node, value: Any) -> Any:
     """Widen an operand of 8 bits to 32, unless its operation moves it."""
     if not isinstance(value, Var) or value.dtype.is_numeric or value.dtype is Dtype.bool:
         return value
@@ -41,12 +42,12 @@ def operand(node: Any, value: Any) -> Any:
     return value if name in MOVING or _is_view(node) else ops.cast(value, Dtype.int32)
 
 
-def is_short(tensor: Any) -> bool:
+def is_short(tensor: object) -> bool:
     """Return whether a tensor of PyTorch, real or fake, has short integers."""
     return _name(tensor) in LEAST
 
 
-def wrapped(node: Any, result: Any) -> Any:
+def wrapped(node: Node, result: Any) -> Any:
     """Wrap the results of an operation to their ranges in PyTorch, where they are short integers.
 
     Sums and products in 32 bits have the same last bits. Views have the elements of their arguments.
@@ -57,7 +58,7 @@ def wrapped(node: Any, result: Any) -> Any:
     return result if _name(values) == "int16" and _is_view(node) else _wrapped(values, result)
 
 
-def _wrapped(value: Any, result: Any) -> Any:
+def _wrapped(value: object, result: Any) -> Any:
     if not isinstance(result, Var) or not is_short(value):
         return result
     dtype, low = stored_dtype(_name(value)), LEAST[_name(value)]
@@ -66,7 +67,7 @@ def _wrapped(value: Any, result: Any) -> Any:
     return ((result - low) & (2**16 - 1)) + low
 
 
-def check_operands(node: Any) -> None:
+def check_operands(node: Node) -> None:
     """Refuse numbers that do not fit the short integers beside them, and arrays that stand for one number.
 
     PyTorch wraps these before it compares or divides.
@@ -89,11 +90,11 @@ def check_operands(node: Any) -> None:
         require(not is_narrowed, must, f"one has the dtype {_name(value)}", "cast the array with .int()")
 
 
-def _name(tensor: Any) -> str:
+def _name(tensor: object) -> str:
     return str(getattr(tensor, "dtype", "")).removeprefix("torch.")
 
 
-def _is_view(node: Any) -> bool:
+def _is_view(node: Node) -> bool:
     """Return whether the elements are those of the first argument: a cast may be a view in name only."""
     read = [_name(n.meta.get("val")) for n in node.all_input_nodes[:1]]
     is_alias = any(each.alias_info for each in node.target._schema.returns)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Size
-from catgrad.frontends.torch.aten.operands import at, axes_of, promoted
+from catgrad.frontends.torch.aten.operands import Operand, at, axes_of, promoted
 from catgrad.frontends.torch.aten.scalars import takes_scalars
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant, zeros_like
@@ -17,7 +16,7 @@ from catgrad.types import Dtype, NdArrayType
 
 
 @aten("sort.default")
-def sort(x: Var, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
+def sort(x: Var, dim: int = -1, descending: bool = False) -> tuple[Var, Var]:
     """Sort along an axis; return the elements and their indices. A NaN counts as greatest."""
     if not x.type.rank:
         return x, Constant(NdArrayType((), Dtype.int64), 0)()
@@ -32,21 +31,21 @@ aten("argsort.default")(lambda x, dim=-1, descending=False: sort(x, dim, descend
 aten("argsort.stable")(lambda x, stable, dim=-1, descending=False: sort(x, dim, descending)[1])
 
 
-def _element(x: Var, order: Any, place: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+def _element(x: Var, order: Var, place: Var, axis: int, keepdim: bool) -> tuple[Var, Var]:
     """Return the element of x at a place of an order along an axis, and its index."""
     index = ops.take_along_axis(order, place, axis)
     value = ops.take_along_axis(x, index, axis)
     return (value, index) if keepdim else (ops.squeeze(value, axis), ops.squeeze(index, axis))
 
 
-def _one(x: Var, axis: int, value: Size) -> Any:
+def _one(x: Var, axis: int, value: Size) -> Var:
     """Return one index for each row along an axis."""
     return at(value, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), Dtype.int64)
 
 
 @aten("kthvalue.default")
 @takes_scalars()
-def kth_value(x: Var, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+def kth_value(x: Var, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Var, Var]:
     """Return the k-th smallest element along an axis, counted from 1, and its index."""
     (axis,) = axes_of(x, dim)
     return _element(x, ops.argsort(x, axis), _one(x, axis, k - 1), axis, keepdim)
@@ -54,7 +53,7 @@ def kth_value(x: Var, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any
 
 @aten("median.dim")
 @takes_scalars()
-def median(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+def median(x: Var, dim: int, keepdim: bool = False) -> tuple[Var, Var]:
     """Return the lower median along an axis, and its index; NaN if an element is."""
     (axis,) = axes_of(x, dim)
     last = _one(x, axis, x.shape[axis] - 1)
@@ -67,7 +66,7 @@ def median(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
 
 @aten("nanmedian.dim")
 @takes_scalars()
-def median_of_numbers(x: Var, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+def median_of_numbers(x: Var, dim: int, keepdim: bool = False) -> tuple[Var, Var]:
     """Return the lower median of the elements along an axis that are not NaN, and its index."""
     (axis,) = axes_of(x, dim)
     count = ops.expand_dims(ops.sum(ops.cast(x == x, Dtype.int64), axis), axis)
@@ -80,7 +79,7 @@ aten("median.default")(lambda x: _greatest_up_to(x, median))
 aten("nanmedian.default")(lambda x: _greatest_up_to(x, median_of_numbers))
 
 
-def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) -> Var:
+def _greatest_up_to(x: Var, statistic: Callable[[Var, int], tuple[Var, Var]]) -> Var:
     """Return an order statistic of all elements as a maximum, whose gradient is shared by equal elements."""
     flat = ops.reshape(x, -1)
     limit = ops.broadcast(statistic(ops.stop_gradient(flat), 0)[0], flat.shape)
@@ -90,12 +89,12 @@ def _greatest_up_to(x: Var, statistic: Callable[[Any, int], tuple[Any, Any]]) ->
 
 @aten("searchsorted.Tensor", "searchsorted.Scalar")
 def search(
-    sequence: Any,
-    x: Any,
+    sequence: Var,
+    x: Operand,
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: Any = None,
+    sorter: Var | None = None,
 ) -> Var:
     """Return the place of x in sorted rows: the number of elements below it, or up to it if `right`."""
     if sorter is not None:
@@ -112,7 +111,7 @@ def search(
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")
-def bucketize(x: Var, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(x: Var, boundaries: Var, out_int32: bool = False, right: bool = False) -> Var:
     """Return the bucket of each element: the number of boundaries below it, or up to it if `right`."""
     return search(boundaries, x, out_int32, right)
 

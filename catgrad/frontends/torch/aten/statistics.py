@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.aten.comparisons import truth
-from catgrad.frontends.torch.aten.operands import at, axes_of, dtype_from
+from catgrad.frontends.torch.aten.operands import Dims, TorchDtype, at, axes_of, dtype_from
 from catgrad.frontends.torch.aten.reductions import greatest, least, total, with_reduced_axes
 from catgrad.frontends.torch.registry import Meaning, aten
 from catgrad.ops.power import root
@@ -18,15 +18,15 @@ from catgrad.types import Dtype
 
 
 @aten("var.correction")
-def variance(x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Any:
+def variance(x: Var, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> Var:
     """Variance: Σ (x - mean x)² / (n - correction), with the correction 1 by default."""
     return mean_and_variance(x, dim, correction, keepdim)[0]
 
 
 @aten("var_mean.correction")
 def mean_and_variance(
-    x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False
-) -> tuple[Any, Any]:
+    x: Var, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+) -> tuple[Var, Var]:
     """Variance and mean."""
     axes = axes_of(x, dim)
     count = prod(x.shape[axis] for axis in axes)
@@ -36,7 +36,7 @@ def mean_and_variance(
     return with_reduced_axes(y, axes, keepdim), with_reduced_axes(mean, axes, keepdim)
 
 
-def _divisor(count: Size, correction: float, x: Var) -> Any:
+def _divisor(count: Size, correction: float, x: Var) -> Var | float:
     """Return max(0, count - correction): a number, or of the type of x where the count is symbolic."""
     if not isinstance(count, Dim):
         return max(0, count - correction)
@@ -44,15 +44,15 @@ def _divisor(count: Size, correction: float, x: Var) -> Any:
 
 
 @aten("std.correction")
-def deviation(x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False) -> Var:
+def deviation(x: Var, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> Var:
     """Standard deviation, with gradient 0 at 0."""
     return root(variance(x, dim, correction, keepdim))
 
 
 @aten("std_mean.correction")
 def mean_and_deviation(
-    x: Var, dim: Any = None, correction: float | None = None, keepdim: bool = False
-) -> tuple[Any, Any]:
+    x: Var, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+) -> tuple[Var, Var]:
     """Standard deviation and mean."""
     y, mean = mean_and_variance(x, dim, correction, keepdim)
     return root(y), mean
@@ -62,9 +62,9 @@ def _unbiased(name: str, function: Meaning) -> None:
     """Register a statistic, unbiased or of the whole population; without axes, `unbiased` is second."""
 
     @aten(f"{name}.default", f"{name}.dim")
-    def statistic(x: Var, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Any:
+    def statistic(x: Var, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Any:
         if isinstance(dim, bool):
-            dim, unbiased = None, dim
+            return function(x, None, int(dim), keepdim)
         return function(x, dim, int(unbiased), keepdim)
 
 
@@ -75,7 +75,9 @@ _unbiased("std_mean", mean_and_deviation)
 
 
 @aten("linalg_vector_norm.default")
-def norm(x: Var, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm(
+    x: Var, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: TorchDtype | None = None
+) -> Var:
     """Vector norm: (Σ |x|ᵖ)^(1/p), the extremum of |x| for ±∞, the count of x ≠ 0 for 0; gradient 0 at 0."""
     axes = axes_of(x, dim)
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
@@ -116,7 +118,7 @@ aten("aminmax.default")(
 
 
 @aten("nansum.default")
-def sum_of_numbers(x: Var, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def sum_of_numbers(x: Var, dim: Dims = None, keepdim: bool = False, dtype: TorchDtype | None = None) -> Var:
     """Sum of the elements that are not NaN."""
     x = ops.select(x != x, zeros_like(x), x) if x.dtype.is_floating else x
     return total(x, dim, keepdim, dtype)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from math import inf, log, pi
-from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.aten.operands import as_floating, floats, of_floating, of_two
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.trigonometric import common_scale
 from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.var import Var
 
 
-def _sinc(x: Any) -> Any:
+def _sinc(x: Var) -> Var:
     """Return sin(πx) / (πx), and 1 at 0, with gradient 0, as of numbers whose reciprocal overflows."""
     one, is_zero = Constant(x.type, 1)(), ops.absolute(x) < float(x.dtype.limits.tiny)
     angle = pi * ops.select(is_zero, one, x)
@@ -33,7 +33,7 @@ of_two("atan2.default", convert=floats)(ops.arctan2)
 
 
 @of_two("hypot.default", convert=floats)
-def hypotenuse(x: Any, y: Any) -> Any:
+def hypotenuse(x: Var, y: Var) -> Var:
     """Hypotenuse: √(x² + y²), without overflow of the squares."""
     scale = common_scale(x, y)
     a, b = x / scale, y / scale
@@ -44,13 +44,13 @@ of_two("logaddexp.default")(ops.logaddexp)
 
 
 @of_two("logaddexp2.default")
-def log2_of_sum(x: Any, y: Any) -> Any:
+def log2_of_sum(x: Var, y: Var) -> Var:
     """Logarithm of a sum of powers of 2: log₂(2ˣ + 2ʸ)."""
     return ops.logaddexp(x * log(2), y * log(2)) * (1 / log(2))
 
 
 @aten("logit.default")
-def logit(x: Any, eps: float | None = None) -> Any:
+def logit(x: Var, eps: float | None = None) -> Var:
     """Logit: ln(x / (1 - x)), for x clamped to eps … 1 - eps."""
     x = as_floating(x)
     if eps is not None:
@@ -60,13 +60,13 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 
 @of_two("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", convert=floats)
-def product_with_log(x: Any, y: Any) -> Any:
+def product_with_log(x: Var, y: Var) -> Var:
     """Product with a logarithm: x · ln y, which is 0 where x is 0."""
     return x * ops.log(ops.select((x == 0) & ((y <= 0) | (y == inf)), Constant(y.type, 1)(), y))
 
 
 @of_two(*(f"special_xlog1py.{kind}" for kind in ("default", "self_scalar", "other_scalar")), convert=floats)
-def product_with_log1p(x: Any, y: Any) -> Any:
+def product_with_log1p(x: Var, y: Var) -> Var:
     """Product with a logarithm: x · ln(1 + y), which is 0 where x is 0."""
     return x * ops.log1p(ops.select((x == 0) & ((y <= -1) | (y == inf)), zeros_like(y), y))
 
@@ -75,7 +75,7 @@ of_two("ldexp.Tensor", convert=floats)(lambda x, y: x * ops.power(Constant(y.typ
 
 
 @aten("angle.default")
-def angle_of_real(x: Any) -> Any:
+def angle_of_real(x: Var) -> Var:
     """Angle of a real number: π below 0, else 0, and NaN at NaN."""
     x = as_floating(x)
     turned = ops.select(x < 0, Constant(x.type, pi)(), zeros_like(x))

@@ -13,13 +13,16 @@ from catgrad.errors import CatgradError, CatgradWarning, UnsupportedOp
 from catgrad.frontends.torch.dynamo.captured import captured
 from catgrad.frontends.torch.dynamo.signature import Signature
 from catgrad.frontends.torch.dynamo.version import Version
+from catgrad.frontends.torch.types import GraphModule
 from catgrad.targets import get_backend
 
 MAX_VERSIONS = 8
 """The most versions of one graph, by sizes and numbers; with any others it runs eagerly."""
 
 
-def backend(graph: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+def backend(
+    graph: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Any:
     """Compile a graph of TorchDynamo to C, with its reverse derivative where gradients are required.
 
     This happens at the first call, on its tensors. What cannot be compiled runs eagerly, with a
@@ -33,7 +36,7 @@ def backend(graph: Any, example_inputs: Sequence[Any], *, options: Mapping[str, 
     return torch._dynamo.disable(compiled.call)
 
 
-def eagerly(graph: Any, error: CatgradError) -> Callable[..., Any]:
+def eagerly(graph: GraphModule, error: CatgradError) -> Callable[..., Any]:
     """Return the function of a graph in PyTorch, after a warning."""
     warnings.warn(f"a graph of torch.compile runs eagerly: {error}", CatgradWarning, stacklevel=2)
     run: Callable[..., Any] = graph.forward
@@ -46,7 +49,7 @@ class Compiled:
     Once a version cannot be compiled, inputs without one run eagerly.
     """
 
-    def __init__(self, graph: Any, signature: Signature, target: Backend) -> None:
+    def __init__(self, graph: GraphModule, signature: Signature, target: Backend) -> None:
         self.graph, self.signature, self.target = graph, signature, target
         self.by_shape = False
         self.versions: dict[tuple[Any, ...], Callable[..., Any]] = {}

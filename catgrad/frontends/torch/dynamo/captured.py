@@ -17,6 +17,7 @@ from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.registry import require, translation
 from catgrad.frontends.torch.tensors import constant, held
 from catgrad.frontends.torch.tracing.export import Export
+from catgrad.frontends.torch.types import GraphModule, InputSpec, Tensor
 from catgrad.functors import factor_buffers, factor_run_numbers
 from catgrad.initialisers import Stored
 from catgrad.terms.build import build
@@ -41,7 +42,7 @@ class Captured:
     outputs: tuple[Any, ...]
 
 
-def captured(graph: Any, signature: Signature, inputs: Sequence[Any], is_symbolic: bool) -> Captured:
+def captured(graph: GraphModule, signature: Signature, inputs: Sequence[Any], is_symbolic: bool) -> Captured:
     """Import a graph with its symbolic axes, or at the sizes of these inputs.
 
     Raises: UnsupportedOp, with all operations that the front end lacks; DtypeError for a dtype that terms do
@@ -58,14 +59,15 @@ class _OnTensors(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not annot
     """A graph as a module of its tensors; sizes of named axes are read, and other numbers fixed."""
 
     def __init__(
-        self, graph: Any, signature: Signature, inputs: Sequence[Any], axes: Sequence[tuple[str | None, ...]]
-    ) -> None:
+        self, graph: GraphModule, signature: Signature, inputs: Sequence[Any],
+        axes: Sequence[tuple[str | None, ...]],
+    ) -> None:  # fmt: skip
         super().__init__()
         self.graph, self.training, self.axes = graph, graph.training, axes
         kinds = zip(signature.inputs, inputs, strict=True)
         self.inputs = [(kind, None if isinstance(kind, tuple) else number(x)) for kind, x in kinds]
 
-    def forward(self, *tensors: Any) -> Any:
+    def forward(self, *tensors: Tensor) -> Any:
         """Interpret the graph; operations keep their places in the user's code."""
         pairs = (
             (axis, x.shape) for x, names in zip(tensors, self.axes, strict=True) for axis in enumerate(names)
@@ -86,7 +88,7 @@ class _Interpreter(torch.fx.Interpreter):  # type: ignore[misc]
             return _Interpreter(args[0]).run(*args[1:])
         return super().call_function(target, args, kwargs)
 
-    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_method(self, target: str, args: Any, kwargs: Any) -> Any:
         """Call a method; a number is its own item."""
         is_number = target == "item" and not isinstance(args[0], torch.Tensor)
         return args[0] if is_number else super().call_method(target, args, kwargs)
@@ -118,7 +120,7 @@ class _Import:
         term = selected(opened, slice(len(slots), None))
         return Captured(term, constants, tuple(self.changed), tuple(self.outputs))
 
-    def _results(self, *inputs: Any) -> list[Any]:
+    def _results(self, *inputs: Var) -> list[Var]:
         """Return the new values of inputs, then the outputs that are tensors."""
         specs, given = self.program.graph_signature, iter(inputs)
         values = [next(given) if s.kind.name == "USER_INPUT" else self._held(s) for s in specs.input_specs]
@@ -143,7 +145,7 @@ class _Import:
             results[:1] = Assume(1, self.assumed).apply(results[0])
         return results
 
-    def _held(self, spec: Any) -> Any:
+    def _held(self, spec: InputSpec) -> Any:
         """Return a constant tensor of the graph."""
         if spec.kind.name == "TOKEN":
             return None
@@ -152,6 +154,6 @@ class _Import:
         require(not tensor.requires_grad, "parameters must be inputs", found, EAGERLY)
         return tensor
 
-    def _constant(self, node: str, tensor: Any) -> Any:
+    def _constant(self, node: str, tensor: Tensor) -> Var:
         """Turn a tensor that does not depend on inputs into a variable: a literal, or an argument."""
         return constant(f"constant.{node}", tensor, {})

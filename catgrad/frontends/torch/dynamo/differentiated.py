@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from catgrad.functors import reverse
 from catgrad.terms.build import build
@@ -12,6 +11,7 @@ from catgrad.terms.dead_code import selected
 from catgrad.terms.partition import split
 from catgrad.terms.structural import StopGradient, is_differentiable
 from catgrad.terms.term import Term, edges
+from catgrad.terms.var import Var
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def differentiated(term: Term, inputs: Sequence[int], outputs: Sequence[int]) ->
     sources, optic = list(term.source.table), reverse(part)
     differentiable = [k for k, type in enumerate(sources) if is_differentiable(type)]
 
-    def joint(*arguments: Any) -> Any:
+    def joint(*arguments: Var) -> list[Var]:
         # The values are computed twice here; the partition shares common subexpressions.
         x = arguments[: len(sources)]
         cotangents = optic.apply(*arguments)[len(outputs) :]

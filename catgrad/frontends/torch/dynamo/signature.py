@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from catgrad.frontends.torch.graph import place
 from catgrad.frontends.torch.registry import require
+from catgrad.frontends.torch.types import GraphModule, Node
 
 EAGERLY = "nothing needs to be done: it is right, and no faster than without compilation"
+
+T = TypeVar("T")
 
 
 class Signature:
@@ -25,7 +28,7 @@ class Signature:
     Raises: UnsupportedOp for a graph whose results depend on more than the values of dense tensors
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: GraphModule) -> None:
         nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
         inputs = [node.meta["example_value"] for node in nodes]
         outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
@@ -42,11 +45,11 @@ class Signature:
         """The names of the symbolic axes of each tensor."""
         return [each for each in self.inputs if isinstance(each, tuple)]
 
-    def tensors(self, inputs: Sequence[Any]) -> list[Any]:
+    def tensors(self, inputs: Sequence[T]) -> list[T]:
         """Select the tensors among the inputs."""
         return [x for x, each in zip(inputs, self.inputs, strict=True) if isinstance(each, tuple)]
 
-    def numbers(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def numbers(self, inputs: Sequence[Any]) -> tuple[float, ...]:
         """Select the numbers among the inputs that are not sizes of tensors."""
         sizes = {name for names in self.axes for name in names if name}
         pairs = zip(inputs, self.inputs, strict=True)
@@ -58,11 +61,11 @@ def number(x: Any) -> Any:
     return x.item() if isinstance(x, torch.Tensor) else x
 
 
-def _value(node: Any) -> Any:
+def _value(node: Node | None) -> Any:
     return node.meta["example_value"] if isinstance(node, torch.fx.Node) else node
 
 
-def _described(node: Any, value: Any) -> tuple[str | None, ...] | str | None:
+def _described(node: Node, value: Any) -> tuple[str | None, ...] | str | None:
     if not isinstance(value, torch.Tensor):
         return _symbol(value)
     if value.ndim == 0 and node.users and all(user.target == "item" for user in node.users):
@@ -76,14 +79,14 @@ def _symbol(size: Any) -> str | None:
     return None if node is None or node.maybe_as_int() is not None else str(node.expr)
 
 
-def _order(value: Any) -> list[int] | None:
+def _order(value: object) -> list[int] | None:
     """Return the axes of a tensor from the outermost in memory, None if that is their own order."""
     if not isinstance(value, torch.Tensor) or value.is_contiguous():
         return None
     return sorted(range(value.ndim), key=lambda axis: -int(value.stride(axis)))
 
 
-def _check_memory(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+def _check_memory(inputs: Sequence[Any], outputs: Sequence[Node | None]) -> None:
     """Require dense tensors on the CPU, and outputs with memory of their own."""
     known = set()
     for x in inputs:
@@ -103,7 +106,7 @@ def _check_memory(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
             known.add(memory)
 
 
-def _check_gradients(graph: Any) -> None:
+def _check_gradients(graph: GraphModule) -> None:
     """Refuse calls that change gradients: these must be those of operations."""
     for part in graph.modules():
         for node in getattr(part, "graph", graph.graph).nodes:
@@ -112,7 +115,7 @@ def _check_gradients(graph: Any) -> None:
             require(not is_own, must, f"{_called(node)} defines its own", EAGERLY)
 
 
-def _called(node: Any) -> str:
+def _called(node: Node) -> str:
     """Return the name of an operation, with its place in the user's code."""
     name = getattr(node.target, "__name__", node.target)
     return f"{name} in {place(node)}" if place(node) else str(name)

@@ -13,6 +13,7 @@ from catgrad.frontends.torch.dynamo.captured import Captured
 from catgrad.frontends.torch.dynamo.differentiated import differentiated
 from catgrad.frontends.torch.dynamo.signature import EAGERLY, Signature
 from catgrad.frontends.torch.registry import require
+from catgrad.frontends.torch.types import GraphModule, Tensor
 from catgrad.functors import Expand
 from catgrad.programs.program import Program, lower
 from catgrad.types import Array, Dtype
@@ -28,8 +29,9 @@ class Version:
     """
 
     def __init__(
-        self, graph: Any, signature: Signature, captured: Captured, inputs: Sequence[Any], target: Backend
-    ) -> None:
+        self, graph: GraphModule, signature: Signature, captured: Captured, inputs: Sequence[Any],
+        target: Backend,
+    ) -> None:  # fmt: skip
         self.graph, self.signature, self.captured = graph, signature, captured
         _check(signature, captured, inputs)
         pairs = zip(captured.outputs, signature.differentiable, strict=True)
@@ -58,17 +60,17 @@ class Version:
         pairs = zip(self.captured.outputs, self.signature.orders, strict=True)
         return tuple(_ordered(results[y[0]], order) if isinstance(y, list) else y for y, order in pairs)
 
-    def forward(self, tensors: Sequence[Any]) -> list[Any]:
+    def forward(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return the results N ⊗ Y, and the residual if there is a gradient."""
         arrays = [*self.captured.constants, *map(_as_array, tensors)]
         return list(map(_as_tensor, self.functions.forward(*arrays)))
 
-    def residual(self, tensors: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    def residual(self, tensors: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
         """Return the residual; of inputs that are about to change, copies."""
         constants = list(map(_as_tensor, self.captured.constants))
         given = [*constants, *tensors]
 
-        def saved(kind: str, k: int) -> Any:
+        def saved(kind: str, k: int) -> Tensor:
             if kind == "result":
                 return results[k]
             x = given[k]
@@ -81,7 +83,7 @@ class _Call(torch.autograd.Function):  # type: ignore[misc]  # PyTorch is not an
     """The results of a version, differentiable once."""
 
     @staticmethod
-    def forward(ctx: Any, version: Version, *tensors: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, version: Version, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Compute the results, and save the residual."""
         results = version.forward(tensors)
         ctx.version, ctx.count = version, len(tensors)
@@ -92,7 +94,7 @@ class _Call(torch.autograd.Function):  # type: ignore[misc]  # PyTorch is not an
 
     @staticmethod
     @torch._dynamo.disable  # type: ignore[untyped-decorator]  # it runs between compiled graphs
-    def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         """Compute the gradients; those of inputs without influence are None."""
         found = "create_graph=True asks for gradients of gradients"
         require(not torch.is_grad_enabled(), "gradients must be of the first order", found, FIRST_ORDER)
@@ -122,27 +124,27 @@ def _check(signature: Signature, captured: Captured, inputs: Sequence[Any]) -> N
     require(is_enabled, "gradients must be enabled around a graph", "they are enabled inside", EAGERLY)
 
 
-def _overlap(tensors: Sequence[Any], changed: Sequence[int]) -> bool:
+def _overlap(tensors: Sequence[Tensor], changed: Sequence[int]) -> bool:
     """Return whether a tensor that is changed shares memory with another one."""
     memory = [x.untyped_storage().data_ptr() for x in tensors] if changed else []
     return any(memory.count(memory[k]) > 1 for k in changed)
 
 
-def _ordered(y: Any, order: Sequence[int] | None) -> Any:
+def _ordered(y: Tensor, order: Sequence[int] | None) -> Tensor:
     """Lay out a tensor with its axes in this order, as PyTorch does."""
     if order is None:
         return y
     return y.permute(*order).contiguous().permute(*np.argsort(order).tolist())
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: Tensor) -> Any:
     """View a tensor as an array."""
     if x.dtype is torch.bfloat16:
         return x.detach().view(torch.int16).numpy().view(Dtype.bfloat16.numpy)
     return x.detach().numpy()
 
 
-def _as_tensor(array: Array) -> Any:
+def _as_tensor(array: Array) -> Tensor:
     """View an array as a tensor."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

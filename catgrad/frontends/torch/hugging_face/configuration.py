@@ -80,7 +80,7 @@ def require_own_attention(config: Any) -> None:
         seen.add(id(each))
 
 
-def refusal(key: str, value: Any) -> ArtifactError:
+def refusal(key: str, value: object) -> ArtifactError:
     """Return the error for an entry that names code."""
     return ArtifactError(
         "config.json must not name code or files elsewhere, and attention must be 'eager' or 'sdpa'",
@@ -100,7 +100,7 @@ def _require_counts(config: Mapping[str, Any]) -> None:
             )
 
 
-def _entries(config: Any) -> Iterator[tuple[str, Any]]:
+def _entries(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield all entries of tables, at any depth."""
     left = [config]
     while left:
@@ -112,7 +112,7 @@ def _entries(config: Any) -> Iterator[tuple[str, Any]]:
             left.extend(value)
 
 
-def _implementations(value: Any) -> list[Any]:
+def _implementations(value: object) -> list[object]:
     """Return the names of implementations: one, or a table of those of parts."""
     return (
         [each for one in value.values() for each in _implementations(one)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from catgrad.errors import ArtifactError, CatgradError, OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.frontends.torch.hugging_face import configuration
 from catgrad.frontends.torch.hugging_face.limits import limited_to
+from catgrad.frontends.torch.types import Module, Tensor
 from catgrad.types import Array, widened
 
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
@@ -24,7 +26,7 @@ MOST_NAMES = 5
 """The number of names that an error lists."""
 
 
-def from_folder(folder: str | Path) -> Any:
+def from_folder(folder: str | Path) -> Module:
     """Build the model of a folder of Hugging Face, with its weights, as a module without a cache.
 
     Its class is the first of `architectures` in `config.json`, of the library transformers; code and pickled
@@ -54,7 +56,7 @@ def _weights(folder: Path) -> Path:
     return found[0]
 
 
-def _built(folder: Path, config: dict[str, Any], arrays: Mapping[str, Array]) -> Any:
+def _built(folder: Path, config: dict[str, Any], arrays: Mapping[str, Array]) -> Module:
     """Build the model of a configuration, with random weights, after a count of its arrays without memory."""
     import torch
 
@@ -78,7 +80,7 @@ def _built(folder: Path, config: dict[str, Any], arrays: Mapping[str, Array]) ->
             return kind(read)
 
 
-def _class(transformers: Any, name: str, folder: Path) -> Any:
+def _class(transformers: ModuleType, name: str, folder: Path) -> Any:
     """Return a class of models. Raises: OptionError if transformers has none of this name"""
     kind: Any = getattr(transformers, name, None) if name.isidentifier() else None
     is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
@@ -107,7 +109,7 @@ def _one_sentence(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _load(module: Any, arrays: Mapping[str, Array], folder: Path) -> None:
+def _load(module: Module, arrays: Mapping[str, Array], folder: Path) -> None:
     """Copy the arrays of files into the model. Raises: ArtifactError unless they are those of the model"""
     import torch
 
@@ -132,7 +134,7 @@ def _load(module: Any, arrays: Mapping[str, Array], folder: Path) -> None:
             state[name].copy_(torch.from_numpy(np.require(widened(array), requirements=["C", "W"])))
 
 
-def _renamed(module: Any, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _renamed(module: Module, state: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays by the model's names: files of the model without its head lack a prefix.
 
     Arrays that transformers ignores are left out.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from catgrad.errors import ArtifactError
+from catgrad.frontends.torch.types import Module, Tensor
 
 MOST_TIMES, MOST_BESIDE = 4, 2**25
 """The most elements of a module: a multiple of those in its files, plus those of masks and tables."""
@@ -25,7 +25,7 @@ def limited_to(sizes: Iterable[int]) -> Iterator[None]:
 
     left = MOST_TIMES * sum(ELEMENTS_EACH + size for size in sizes) + MOST_BESIDE
 
-    def count(module: Any, name: str, array: Any) -> None:
+    def count(module: Module, name: str, array: Tensor) -> None:
         nonlocal left
         left -= ELEMENTS_EACH + (0 if array is None else array.numel())
         if left < 0:

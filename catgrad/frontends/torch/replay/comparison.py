@@ -7,18 +7,22 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import cycle, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catgrad.errors import CatgradWarning, OptionError, ShapeError, one_line
 from catgrad.frontends.torch.replay.differences import Replay, StepComparison
-from catgrad.frontends.torch.replay.peer import Moment, Peer, copied, named_outputs
+from catgrad.frontends.torch.replay.peer import Batch, Moment, Peer, copied, named_outputs
 from catgrad.frontends.torch.training.optimisers import several
+from catgrad.frontends.torch.types import Module, Optimizers, Schedulers, Tensor
 from catgrad.learn.fit.checkpoint import restore, tables
 from catgrad.terms.state import DRAWS
 from catgrad.types import Array, as_numpy, widened
 from catgrad.verification import difference
+
+if TYPE_CHECKING:
+    from catgrad.frontends.torch.training.compiled import ModuleLearner
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """The greatest |y - r| / (1 + |r|) that is allowed, by the dtype of r, PyTorch's result."""
@@ -28,14 +32,14 @@ ROUNDING_ERRORS = 10
 
 
 def replay(
-    module: Any,
-    learner: Any,
+    module: Module,
+    learner: ModuleLearner,
     batches: Iterable[Any],
     steps: int | None = None,
     *,
-    optimizer: Any = None,
+    optimizer: Optimizers | None = None,
     loss: Any = None,
-    scheduler: Any = None,
+    scheduler: Schedulers = None,
     train: bool | None = None,
     tolerance: Mapping[str, float] = TOLERANCE,
 ) -> Replay:
@@ -84,7 +88,7 @@ def replay(
     return Replay(name, tuple(found))
 
 
-def _ours(learner: Any, batches: Sequence[Sequence[Any]], count: int) -> Iterator[Moment]:
+def _ours(learner: ModuleLearner, batches: Sequence[Batch], count: int) -> Iterator[Moment]:
     """Yield the arrays of a learner before training, and after each step."""
     each = [[_array(x) for x in batch] for batch in batches]
     yield _of_tables(learner) | _predicted(learner, each[0][:count])
@@ -94,7 +98,7 @@ def _ours(learner: Any, batches: Sequence[Sequence[Any]], count: int) -> Iterato
         yield moment | (_predicted(learner, batch[:count]) if step == len(each) else {})
 
 
-def _gradients(learner: Any, batch: Sequence[Any]) -> Moment:
+def _gradients(learner: ModuleLearner, batch: Batch) -> Moment:
     """Return the gradients, of targets that compute them apart from a step."""
     if "grads" in getattr(learner, "lacks", ()) or not hasattr(learner, "grads"):
         return {}
@@ -104,12 +108,12 @@ def _gradients(learner: Any, batch: Sequence[Any]) -> Moment:
     return {("grads", name): copied(gradient) for name, gradient in gradients.items()}
 
 
-def _predicted(learner: Any, inputs: Sequence[Any]) -> Moment:
+def _predicted(learner: ModuleLearner, inputs: Batch) -> Moment:
     outputs = learner.predict(*inputs)
     return named_outputs(outputs if isinstance(outputs, (list, tuple)) else [outputs])
 
 
-def _of_tables(learner: Any) -> Moment:
+def _of_tables(learner: ModuleLearner) -> Moment:
     owned = {"parameters": learner.parameters, "buffers": learner.buffers}
     return {(table, name): copied(x) for table, arrays in owned.items() for name, x in arrays.items()}
 
@@ -147,7 +151,7 @@ def _until_error(moments: Iterator[Moment]) -> Iterator[Moment]:
         yield {}
 
 
-def _check(module: Any, learner: Any, optimizer: Any, loss: Any) -> None:
+def _check(module: Module, learner: ModuleLearner, optimizer: object, loss: object) -> None:
     for what, value, advice in (
         ("optimizer", optimizer, "torch.optim.SGD(...)"),
         ("loss", loss, "nn.MSELoss()"),
@@ -181,13 +185,13 @@ def _check(module: Any, learner: Any, optimizer: Any, loss: Any) -> None:
         )
 
 
-def _probability(module: Any) -> bool:
+def _probability(module: Module) -> bool:
     """Return whether a module has a probability of dropout."""
     found = (getattr(module, name, 0) for name in ("p", "dropout"))
     return any(isinstance(value, (int, float)) and value > 0 for value in found)
 
 
-def _chosen(batches: Iterable[Any], steps: int | None) -> list[tuple[Any, ...]]:
+def _chosen(batches: Iterable[Any], steps: int | None) -> list[Batch]:
     """Return a batch for each step. Raises: OptionError without batches; ShapeError if one is no tuple"""
     every = list(islice(batches, steps))
     if not every:
@@ -202,13 +206,13 @@ def _chosen(batches: Iterable[Any], steps: int | None) -> list[tuple[Any, ...]]:
     return [tuple(batch) for batch in islice(cycle(every), len(every) if steps is None else steps)]
 
 
-def _arguments(module: Any) -> int:
+def _arguments(module: Module) -> int:
     """Return the number of the arguments that forward needs."""
     every = inspect.signature(module.forward).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in kinds and p.default is p.empty for p in every)
 
 
-def _array(x: Any) -> Array:
+def _array(x: Tensor | Array) -> Array:
     array = as_numpy(x)
     return widened(array) if array.dtype.name == "bfloat16" else array

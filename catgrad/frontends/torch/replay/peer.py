@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from catgrad.frontends.torch.training import averages, criteria, optimisers
+from catgrad.frontends.torch.types import Module, Optimizers, Schedulers, Tensor
 from catgrad.learn.optimiser import Optimiser
 from catgrad.terms.state import STEP
 from catgrad.types import Array, as_numpy
@@ -17,20 +18,23 @@ from catgrad.types import Array, as_numpy
 Moment = dict[tuple[str, str], Array]
 """The arrays at the end of a step, by what they are and by name."""
 
+Batch: TypeAlias = "Sequence[Tensor | Array]"
+"""The inputs of a step, and its targets."""
+
 
 class Peer:
     """Copies of a module, its average, optimisers and schedulers, for PyTorch; `is_wide` in float64."""
 
     def __init__(
         self,
-        module: Any,
+        module: Module,
         learner: Any,
-        optimizer: Any,
-        loss: Any,
+        optimizer: Optimizers,
+        loss: Callable[..., Any],
         train: bool,
         is_wide: bool,
-        scheduler: Any = None,
-        averaged: Any = None,
+        scheduler: Schedulers = None,
+        averaged: Module | None = None,
     ) -> None:
         names = set(learner.parameters)
         if isinstance(optimizer, Optimiser):
@@ -58,7 +62,7 @@ class Peer:
         for state in (state for each in self.optimizers for state in each.state.values()):
             state |= {name: self._tensor(value) for name, value in state.items() if hasattr(value, "dtype")}
 
-    def train(self, batches: Sequence[Sequence[Any]], count: int) -> Iterator[Moment]:
+    def train(self, batches: Sequence[Batch], count: int) -> Iterator[Moment]:
         """Yield the arrays before training, and after each step."""
         first = next(self.module.parameters(), None)
         device = None if first is None else first.device
@@ -67,7 +71,7 @@ class Peer:
             moment = self._step([self._tensor(x, device) for x in batch], count) | self._tables()
             yield moment | (self._predicted(batch[:count], device) if step == len(batches) else {})
 
-    def _step(self, batch: Sequence[Any], count: int) -> Moment:
+    def _step(self, batch: Batch, count: int) -> Moment:
         # As in an import: in training, submodules keep their modes unless the whole module is in evaluation.
         if not self.trains or not self.module.training:
             self.module.train(self.trains)
@@ -89,7 +93,7 @@ class Peer:
             averages.update(self.averaged, self.module, self.steps)
         return {("loss", "loss"): copied(value), **moment}
 
-    def _predicted(self, inputs: Sequence[Any], device: Any) -> Moment:
+    def _predicted(self, inputs: Batch, device: Any) -> Moment:
         import torch
 
         modes = [(each, each.training) for each in self.evaluated.modules()]
@@ -107,14 +111,14 @@ class Peer:
         named = {"parameters": self.evaluated.named_parameters(), "buffers": self.module.named_buffers()}
         return {(table, name): copied(x) for table, arrays in named.items() for name, x in arrays}
 
-    def _tensor(self, array: Any, device: Any = None) -> Any:
+    def _tensor(self, array: Tensor | Array, device: Any = None) -> Tensor:
         import torch
 
         tensor = torch.as_tensor(array, device=device)
         return tensor.double() if self.is_wide and tensor.is_floating_point() else tensor
 
 
-def _results_of(module: Any) -> dict[int, Any]:
+def _results_of(module: Module) -> dict[int, Any]:
     """Map tensors that parts keep as attributes and PyTorch does not copy, results of operations, to copies.
 
     A layer with torch.nn.utils.weight_norm has one, which each call computes anew.
@@ -125,18 +129,18 @@ def _results_of(module: Any) -> dict[int, Any]:
     return {id(x): x.detach().clone() for x in kept if isinstance(x, torch.Tensor) and not x.is_leaf}
 
 
-def named_outputs(outputs: Sequence[Any]) -> Moment:
+def named_outputs(outputs: Sequence[Tensor | Array]) -> Moment:
     """Name the outputs of a model."""
     names = ["output"] if len(outputs) == 1 else [f"output {k}" for k in range(len(outputs))]
     return {("predict", name): copied(y) for name, y in zip(names, outputs, strict=True)}
 
 
-def copied(x: Any) -> Array:
+def copied(x: Tensor) -> Array:
     """Copy an array of any library to NumPy."""
     return np.array(as_numpy(x))
 
 
-def _leaves(outputs: Any) -> list[Any]:
+def _leaves(outputs: Any) -> list[Tensor]:
     import torch
 
     return [y for y in torch.utils._pytree.tree_leaves(outputs) if isinstance(y, torch.Tensor)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients, exact_quotient, product
 from catgrad.errors import FixedSize, OptionError, ShapeError, require_one_of
+from catgrad.frontends.torch.types import Graph, Tensor
 
 Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
 """Names, or sizes, of leading axes: of every input, or of inputs by the names of forward's arguments."""
@@ -24,7 +25,7 @@ COMBINED: dict[str, Callable[[tuple[Size, ...]], Size]] = {
 class Axes:
     """The symbolic axes of some inputs: `sizes` maps symbols of torch.export to sizes."""
 
-    def __init__(self, dynamic: Dynamic, arguments: Sequence[str], inputs: Sequence[Any]) -> None:
+    def __init__(self, dynamic: Dynamic, arguments: Sequence[str], inputs: Sequence[object]) -> None:
         import torch
 
         flat, self._tree = torch.utils._pytree.tree_flatten(tuple(inputs))
@@ -43,7 +44,7 @@ class Axes:
         each = [dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in self.wanted]
         return torch.utils._pytree.tree_unflatten(each, self._tree)
 
-    def read(self, values: Sequence[Any], graph: Any) -> None:
+    def read(self, values: Sequence[Tensor], graph: Graph) -> None:
         """Read the symbols of the axes from the inputs of an exported graph.
 
         Raises: FixedSize if the module fixes an axis, or the size of one to that of another
@@ -67,7 +68,7 @@ class Axes:
         """Convert a size of PyTorch. Raises: FixedSize unless it is a polynomial in the symbolic axes"""
         return size if isinstance(size, int) else self._polynomial(size.node.expr)
 
-    def assumptions(self, values: Sequence[Any]) -> Iterator[tuple[Dim, int]]:
+    def assumptions(self, values: Sequence[Tensor]) -> Iterator[tuple[Dim, int]]:
         """Yield sizes and their least values, as the module assumes them of its inputs.
 
         Raises: FixedSize if it takes a branch for sizes of another kind
@@ -144,13 +145,13 @@ def _evaluated(expression: Any, sizes: Mapping[str, Size]) -> Size:
     return COMBINED[type(expression).__name__](parts)
 
 
-def _leaves(x: Any) -> list[Any]:
+def _leaves(x: object) -> list[Any]:
     import torch
 
     return list(torch.utils._pytree.tree_leaves(x))
 
 
-def wanted_axes(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) -> list[dict[int, Dim]]:
+def wanted_axes(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Tensor]) -> list[dict[int, Dim]]:
     """Return the sizes of the symbolic axes of each input, by axis.
 
     Names for all inputs are given to axes of the size that the first such axis has.
@@ -175,7 +176,7 @@ def wanted_axes(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) 
     ]
 
 
-def _check_sizes(chosen: Sequence[dict[int, Dim]], owners: Sequence[str], inputs: Sequence[Any]) -> None:
+def _check_sizes(chosen: Sequence[dict[int, Dim]], owners: Sequence[str], inputs: Sequence[Tensor]) -> None:
     known: dict[Dim, tuple[int, str]] = {}
     for sizes, owner, x in zip(chosen, owners, inputs, strict=True):
         for axis, size in sizes.items():
@@ -198,7 +199,7 @@ def names_of_axes(axes: Sequence[str | Dim | None]) -> dict[int, Dim]:
     return {axis: size for axis, size in enumerate(sizes) if size is not None}
 
 
-def _enlarged(x: Any, axes: Mapping[int, Dim]) -> Any:
+def _enlarged(x: Tensor, axes: Mapping[int, Dim]) -> Tensor:
     """Return a new tensor, repeated along symbolic axes of size 1, which torch.export would take for fixed.
 
     It would also take one tensor in two places for one input, and a parameter for no input at all.
@@ -209,7 +210,7 @@ def _enlarged(x: Any, axes: Mapping[int, Dim]) -> Any:
     return x
 
 
-def _fixed(name: Dim, size: int, graph: Any) -> FixedSize:
+def _fixed(name: Dim, size: int, graph: Graph) -> FixedSize:
     """Return the error for an axis that the module fixes, with the operation that takes its size.
 
     Recurrent layers, which torch.export unrolls to find their types, fix the length of a sequence.

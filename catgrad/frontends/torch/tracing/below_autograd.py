@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.tracing.own_gradients import DO, MUST
+from catgrad.frontends.torch.types import Graph, GraphModule, Module, Tensor
 
 DETACH = torch.ops.aten.detach.default
 DETACHES = {torch.detach, torch.Tensor.detach, torch.ops.aten.detach, DETACH}
@@ -36,8 +37,8 @@ DETACHES_IN_PLACE = {
 
 
 def replayed(
-    module: Any, inputs: Sequence[Any], axes: Sequence[Mapping[int, Any]]
-) -> tuple[Any, list[Any], Any]:
+    module: Module, inputs: Sequence[Any], axes: Sequence[Mapping[int, Any]]
+) -> tuple[Module, list[Tensor], Graph]:
     """Return a module that computes the operations of a call, the traced inputs, and the graph.
 
     `axes` are the symbolic axes of each tensor in `inputs`; the traced inputs know what is assumed of them.
@@ -49,7 +50,7 @@ def replayed(
     given = [_fake(mode, x, sizes) for x, sizes in zip(flat, axes, strict=True)]
     held = {name: _fake(mode, x, {}) for name, x in _held(module).items()}
 
-    def call(arrays: Any, inputs: Any) -> Any:
+    def call(arrays: dict[str, Tensor], inputs: Sequence[Any]) -> Any:
         with _Gradients() as gradients, _Detaching(gradients):
             return torch.func.functional_call(module, arrays, inputs)
 
@@ -61,7 +62,7 @@ def replayed(
     return _replay(module, graph), given, graph.graph
 
 
-def _replay(module: Any, graph: Any) -> Any:
+def _replay(module: Module, graph: GraphModule) -> Module:
     """Return a copy of a module, with its arrays, whose forward interprets a graph."""
     new, names = copy.copy(module), list(_held(module))
 
@@ -87,7 +88,7 @@ class _Gradients(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not ann
         super().__init__()
         self.detaches = False
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if function is DETACH and not self.detaches:  # autograd's own, of a result that it saves
             return torch.ops.aten.alias.default(*args)
         if function is DETACH or torch.is_grad_enabled():
@@ -106,7 +107,7 @@ class _Detaching(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.gradients = gradients
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if function in DETACHES_IN_PLACE:
             raise UnsupportedOp(
                 "a gradient must be stopped by detach()", "it is stopped by detach_()", "write x = x.detach()"
@@ -124,16 +125,16 @@ def _stopped(x: Any) -> Any:
     return DETACH(x) if isinstance(x, torch.Tensor) and x.requires_grad else x
 
 
-def _held(module: Any) -> dict[str, Any]:
+def _held(module: Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _fake(mode: Any, x: Any, axes: Mapping[int, Any]) -> Any:
+def _fake(mode: Any, x: Tensor, axes: Mapping[int, Any]) -> Tensor:
     sizes = [DimDynamic.DYNAMIC if axis in axes else DimDynamic.STATIC for axis in range(x.ndim)]
     return mode.from_tensor(x, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
 
-def _check_constants(graph: Any) -> None:
+def _check_constants(graph: GraphModule) -> None:
     for node in graph.graph.nodes:
         if node.op == "get_attr" and isinstance(operator.attrgetter(node.target)(graph), FakeTensor):
             raise UnsupportedOp(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from types import ModuleType
 from typing import Any
 
 from catgrad.frontends.torch.aten.pairs import reads_complex
 from catgrad.frontends.torch.registry import function_for, translation
 from catgrad.frontends.torch.tracing.hidden_updates import check_updates, differentiable_nodes, is_detach
 from catgrad.frontends.torch.tracing.levels import fuse_levels
+from catgrad.frontends.torch.types import Node, OpOverload, Program
 
 GRAD_MODE = "wrap_with_set_grad_enabled"
 """The operation that has a block under torch.no_grad() or torch.enable_grad()."""
@@ -21,15 +23,7 @@ DROPOUTS = {
 """Operations of an array, a rate, and whether the mode is that of training."""
 
 NEW_RESULTS = {
-    f"aten.{name}"
-    for name in (
-        "batch_norm.default",
-        "conv1d.default",
-        "conv2d.default",
-        "conv3d.default",
-        "linear.default",
-        "matmul.default",
-    )
+    f"aten.{name}.default" for name in ("batch_norm", "conv1d", "conv2d", "conv3d", "linear", "matmul")
 }
 """Composite operations whose results never share storage with their arguments."""
 
@@ -46,7 +40,7 @@ RETURN_ARGUMENTS = {
 """Composite operations that return their very argument, with its gradient, where they change nothing."""
 
 
-def decomposed(program: Any) -> Any:
+def decomposed(program: Program) -> Program:
     """Decompose the operations that the front end does not translate, as far as PyTorch can.
 
     A program without such operations stays as it is: PyTorch decomposes by tracing the program again, which
@@ -67,7 +61,7 @@ def decomposed(program: Any) -> Any:
     return program if is_translated else program.run_decompositions(_table(torch))
 
 
-def _table(torch: Any) -> Any:
+def _table(torch: ModuleType) -> Any:
     """Return PyTorch's decompositions, except those of registered operations."""
     table = torch.export.default_decompositions()
     for operation in list(table):
@@ -77,7 +71,7 @@ def _table(torch: Any) -> Any:
     return table
 
 
-def _is_translated(node: Any) -> bool:
+def _is_translated(node: Node) -> bool:
     """Return whether the front end has a translation of an operation."""
     import torch
 
@@ -93,7 +87,7 @@ def _is_translated(node: Any) -> bool:
     )
 
 
-def _pass_arguments(program: Any) -> None:
+def _pass_arguments(program: Program) -> None:
     """Replace results of a block that are an argument of it: under torch.no_grad() they keep the gradient.
 
     A trace knows an array by its last name, so later reads of a parameter may read such a result.
@@ -114,7 +108,7 @@ def _pass_arguments(program: Any) -> None:
                 _replace(program, part, arguments[result])
 
 
-def _returns_argument(node: Any) -> bool:
+def _returns_argument(node: Node) -> bool:
     """Return whether the result of an operation is its argument itself."""
     if str(getattr(node, "target", "")) not in RETURN_ARGUMENTS:
         return False
@@ -123,7 +117,7 @@ def _returns_argument(node: Any) -> bool:
     return not is_drawn and (y.shape, y.dtype, y.stride()) == (x.shape, x.dtype, x.stride())
 
 
-def _detach_without_gradient(program: Any, detach: Any) -> None:
+def _detach_without_gradient(program: Program, detach: OpOverload) -> None:
     """Detach results of torch.no_grad(), as decomposition removes that context."""
     graph = program.graph_module.graph
     for node in graph.nodes:
@@ -137,7 +131,7 @@ def _detach_without_gradient(program: Any, detach: Any) -> None:
             program.graph_signature.replace_all_uses(part.name, detached.name)
 
 
-def _inline_grad_modes(program: Any) -> None:
+def _inline_grad_modes(program: Program) -> None:
     """Inline blocks under torch.no_grad() or torch.enable_grad() that have no blocks inside."""
     graph = program.graph
     for node in [node for node in graph.nodes if str(node.target) == GRAD_MODE]:
@@ -153,14 +147,14 @@ def _inline_grad_modes(program: Any) -> None:
         graph.erase_node(node)
 
 
-def _remove_identities(program: Any) -> None:
+def _remove_identities(program: Program) -> None:
     """Remove dropout in evaluation, whose result is its argument, and not a copy that later updates spare."""
     for node in list(program.graph.nodes):
         if str(node.target) in DROPOUTS and not (node.args[1] and node.args[2]):
             _replace(program, node, node.args[0])
 
 
-def _remove_needless_detach(program: Any) -> None:
+def _remove_needless_detach(program: Program) -> None:
     """Remove detach() where there is no gradient: PyTorch's decomposition makes a copy of it.
 
     Then an update of the result would not reach its argument, such as a buffer that holds an average.
@@ -171,7 +165,7 @@ def _remove_needless_detach(program: Any) -> None:
             _replace(program, node, node.args[0])
 
 
-def _replace_updates(program: Any) -> None:
+def _replace_updates(program: Program) -> None:
     """Replace updates in place by functions, where no other array shares the storage."""
     for node in list(program.graph.nodes):
         function = _function_of(node.target)
@@ -187,7 +181,7 @@ def _replace_updates(program: Any) -> None:
             program.graph_signature.replace_all_uses(old.name, new.name)
 
 
-def _function_of(target: Any) -> Any:
+def _function_of(target: object) -> OpOverload | None:
     """Return the function that computes what an operation such as `relu_` writes to its first argument."""
     import torch
 
@@ -198,12 +192,12 @@ def _function_of(target: Any) -> Any:
     return getattr(packet, target._overloadname, None)
 
 
-def _owns_storage(array: Any, update: Any) -> bool:
+def _owns_storage(array: Node, update: Node) -> bool:
     """Return whether an array is new, and none that shares its storage exists before an update."""
     return _is_new(array) and all(_is_new(user) for user in array.users if user < update)
 
 
-def _is_new(node: Any) -> bool:
+def _is_new(node: Node) -> bool:
     """Return whether the result of an operation shares no storage with its arguments."""
     import torch
 
@@ -215,7 +209,7 @@ def _is_new(node: Any) -> bool:
     return str(node.target) in NEW_RESULTS or not (shares or node.target._can_decompose())
 
 
-def _replace(program: Any, old: Any, new: Any) -> None:
+def _replace(program: Program, old: Node, new: Node) -> None:
     """Replace a node, which may be an output."""
     old.replace_all_uses_with(new)
     program.graph_signature.replace_all_uses(old.name, new.name)

@@ -21,6 +21,7 @@ from catgrad.frontends.torch.tracing.preconditions import check_module
 from catgrad.frontends.torch.tracing.python_state import restored
 from catgrad.frontends.torch.tracing.refusals import quiet, refusal
 from catgrad.frontends.torch.tracing.rehearsal import check_repeatable
+from catgrad.frontends.torch.types import Module, Program
 
 ONE_AT_A_TIME = threading.RLock()
 """Held while a module is traced, since functions of PyTorch, Python and NumPy are replaced meanwhile."""
@@ -34,7 +35,7 @@ class Export:
             PyTorch
     """
 
-    def __init__(self, module: Any, inputs: Sequence[Any], train: bool, dynamic: Dynamic) -> None:
+    def __init__(self, module: Module, inputs: Sequence[Any], train: bool, dynamic: Dynamic) -> None:
         try:
             import torch
         except ImportError:
@@ -56,7 +57,7 @@ class Export:
         return same
 
     @functools.cached_property
-    def decomposed(self) -> Any:
+    def decomposed(self) -> Program:
         """Decompose operations that are not registered, and read the symbolic sizes."""
         with _mode(self.module, self.train), quiet():
             try:
@@ -79,7 +80,7 @@ class Export:
         is_plain = each is None or not rest or len(each) <= len(names)
         return each if is_plain else (*each[: len(names)], tuple(each[len(names) :]))
 
-    def _export(self) -> Any:
+    def _export(self) -> Program:
         from catgrad.frontends.torch.tracing.traceable import traceable  # it needs PyTorch
 
         _declare_shapes()
@@ -94,7 +95,7 @@ class Export:
                 check_repeatable(self.module, self.axes.inputs)
             return program
 
-    def _traced(self) -> Any:
+    def _traced(self) -> Program:
         """Trace by torch.export, or by make_fx what that refuses. Raises: the first error, or ours"""
         try:
             return self._by_export(self.module)
@@ -110,15 +111,16 @@ class Export:
             except Exception:
                 raise error from None
 
-    def _by_export(self, module: Any) -> Any:
+    def _by_export(self, module: Module) -> Program:
         shapes = self._dynamic_shapes()
         program = self._torch.export.export(module, self.axes.inputs, strict=False, dynamic_shapes=shapes)
-        strange = [node.name for node in program.graph.nodes if _is_transform(node.target)]
-        if strange:
-            raise NotImplementedError(f"functorch: {', '.join(strange)}")
+        owners = {node.name: getattr(node.target, "__module__", "") for node in program.graph.nodes}
+        steps = [name for name, owner in owners.items() if str(owner).startswith("torch._functorch")]
+        if steps:  # of a transform of functions, such as torch.vmap
+            raise NotImplementedError(f"functorch: {', '.join(steps)}")
         return program
 
-    def _by_make_fx(self) -> Any:
+    def _by_make_fx(self) -> Program:
         """Export the replay of a trace below autograd, which has guards of its own."""
         from catgrad.frontends.torch.tracing.below_autograd import replayed  # it needs PyTorch
 
@@ -131,18 +133,13 @@ class Export:
         return self._by_export(module)
 
 
-def _is_transform(target: Any) -> bool:
-    """Return whether a node is no operation, but a step of a transform of functions, such as torch.vmap."""
-    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
-
-
-def argument_names(module: Any, count: int) -> list[str]:
+def argument_names(module: Module, count: int) -> list[str]:
     """Return the names of forward's positional arguments; those of *args are numbered."""
     names, rest = _positional(module)
     return names + [f"{rest}_{k}" for k in range(count - len(names))] if rest else names
 
 
-def _positional(module: Any) -> tuple[list[str], str]:
+def _positional(module: Module) -> tuple[list[str], str]:
     """Return the names of forward's positional arguments, and that of *args if there are."""
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -165,7 +162,7 @@ def _declare_shapes() -> None:
                 raise
 
 
-def _set_mode(module: Any, train: bool) -> None:
+def _set_mode(module: Module, train: bool) -> None:
     """Set the mode of a module; a program of torch.export has the one that it was exported in."""
     import torch
 
@@ -177,7 +174,7 @@ def _set_mode(module: Any, train: bool) -> None:
 
 
 @contextlib.contextmanager
-def _mode(module: Any, train: bool) -> Iterator[None]:
+def _mode(module: Module, train: bool) -> Iterator[None]:
     """Set the mode of a module, and restore that of each submodule afterwards.
 
     In training, submodules keep their modes unless the whole module is in evaluation mode.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.graph import place
 from catgrad.frontends.torch.tracing.own_gradients import DO, MUST
+from catgrad.frontends.torch.types import Node, Program
 
 DETACH = ("aten.detach.default", "aten.detach_.default")
 
 
-def check_updates(program: Any, is_new: Callable[[Any], bool]) -> None:
+def check_updates(program: Program, is_new: Callable[[Node], bool]) -> None:
     """Refuse updates under torch.no_grad(), or by detach(), of arrays with a gradient, which stays the old.
 
     `is_new` returns whether the result of an operation shares no storage with its arguments.
@@ -41,7 +41,7 @@ def check_updates(program: Any, is_new: Callable[[Any], bool]) -> None:
                     raise UnsupportedOp(MUST, found, DO, where=place(updates[0]))
 
 
-def differentiable_nodes(program: Any, with_inputs: bool = False) -> set[Any]:
+def differentiable_nodes(program: Program, with_inputs: bool = False) -> set[Node]:
     """Return the nodes whose values depend on tensors that require a gradient, by operations that pass it.
 
     The reverse derivative of a term has cotangents `with_inputs` too.
@@ -57,18 +57,18 @@ def differentiable_nodes(program: Any, with_inputs: bool = False) -> set[Any]:
     return found
 
 
-def is_detach(node: Any) -> bool:
+def is_detach(node: Node) -> bool:
     """Return whether an operation cuts the gradient of its argument."""
     return str(node.target) in DETACH
 
 
-def _is_update(node: Any) -> bool:
+def _is_update(node: Node) -> bool:
     """Return whether an operation writes to its first argument."""
     schema = getattr(node.target, "_schema", None)
     return node.op == "call_function" and schema is not None and schema.is_mutable
 
 
-def _aliases(array: Any, is_new: Callable[[Any], bool]) -> list[Any]:
+def _aliases(array: Node, is_new: Callable[[Node], bool]) -> list[Node]:
     """Return an array, and those before it that share its storage."""
     found = [array]
     while array.op == "call_function" and not is_new(array) and array.all_input_nodes:

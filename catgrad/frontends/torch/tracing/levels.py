@@ -5,12 +5,11 @@ Source: https://docs.pytorch.org/ao/stable/pt2e_quantization (programs of `conve
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.frontends.torch.aten.quantisation import DEQUANTISE, QUANTISE, has_single_inverse
+from catgrad.frontends.torch.types import Program
 
 
-def fuse_levels(program: Any) -> None:
+def fuse_levels(program: Program) -> None:
     """Replace an operation to levels, and that to their numbers, by one with the same result."""
     import torch
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.nn import _reduction, functional
 
+from catgrad.frontends.torch.types import Tensor
+
 
 def multi_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    weight: Tensor | None = None,
+    size_average: object = None,
+    reduce: object = None,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """Compute Σᵢ≠ₜ w[t] max(0, m - x[t] + x[i])ᵖ / C for a label t of C classes, with a slope of 0 at 0."""
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce)

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from catgrad.errors import UnsupportedOp
+from catgrad.frontends.torch.types import Module, Replacement, Tensor
 
 PLACE = "torch.ao.quantization.fake_quantize"
 """The module of PyTorch that has the layers, which takes long to import and is if there are such layers."""
 
 
-def replacements(module: Any) -> list[tuple[Any, str, Any]]:
+def replacements(module: Module) -> list[Replacement]:
     """Return the methods of fake quantisation without its switches, for a module that has some.
 
     Raises: UnsupportedOp if an observer is on, as it would change the scales in evaluation too
     """
-    place: Any = sys.modules.get(PLACE)
+    place = sys.modules.get(PLACE)
     if place is None:
         return []
     # Subclasses may have methods of their own.
@@ -40,8 +40,8 @@ def replacements(module: Any) -> list[tuple[Any, str, Any]]:
     return [(kind, "forward", forward) for kind in {type(part) for _, part in parts}]
 
 
-def _forward(is_on: dict[int, bool]) -> Callable[[Any, Any], Any]:
-    def rounded(self: Any, x: Any) -> Any:
+def _forward(is_on: dict[int, bool]) -> Callable[[Module, Tensor], Tensor]:
+    def rounded(self: Module, x: Tensor) -> Tensor:
         if not is_on[id(self)]:
             return x
         bounds = self.activation_post_process.quant_min, self.activation_post_process.quant_max

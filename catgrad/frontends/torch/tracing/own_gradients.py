@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, NoReturn
 
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.registry import require
+from catgrad.frontends.torch.types import Module, Replacement, Tensor
 
 MUST = "a gradient must be that of the operations of a module"
 DO = "write it with operations and detach()"
@@ -47,7 +49,7 @@ def derived() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def refused(module: Any) -> Iterator[None]:
+def refused(module: Module) -> Iterator[None]:
     """Refuse all by which a module defines gradients while it is traced, which records operations alone.
 
     A reentrant checkpoint is traced as the function that it calls, and `tensor.data` as `tensor.detach()`.
@@ -66,7 +68,7 @@ def refused(module: Any) -> Iterator[None]:
     _check_hooks(module)
 
 
-def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+def _calls(torch: ModuleType) -> Iterator[Replacement]:
     """Yield functions of PyTorch with those that replace them during a trace."""
     hooks = torch.autograd.graph.saved_tensors_hooks
     pack, enter = hooks.__enter__, torch.inference_mode.__enter__
@@ -79,10 +81,10 @@ def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
             return known.__get__(None, cls)(*arguments, **named)
         _refuse(f"{_shipped(cls)} is a torch.autograd.Function")
 
-    def register_hook(tensor: Any, hook: Any) -> Any:
+    def register_hook(tensor: Tensor, hook: object) -> NoReturn:
         _refuse(f"the hook {_named(hook)} changes that of a tensor")
 
-    def save(context: Any) -> Any:
+    def save(context: object) -> Any:
         known = (type(context).__module__, type(context).__qualname__) in WITHOUT_EFFECT
         require(known, MUST, f"hooks of saved tensors may change it ({type(context).__qualname__})", DO)
         return pack(context)
@@ -91,7 +93,7 @@ def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         require(not mode.mode, MUST, "torch.inference_mode() stops it", "use torch.no_grad()")
         return enter(mode)
 
-    def differentiate(*arguments: Any, **named: Any) -> Any:
+    def differentiate(*arguments: object, **named: object) -> NoReturn:
         raise Derivative(MUST, "forward itself calls torch.autograd.grad", DO)
 
     yield torch.autograd.Function, "apply", classmethod(apply)
@@ -102,25 +104,25 @@ def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     yield torch.autograd, "_engine_run_backward", differentiate
 
 
-def _properties(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+def _properties(torch: ModuleType) -> Iterator[Replacement]:
     """Yield properties of tensors by which gradients are changed, with those that replace them."""
     base = torch._C.TensorBase
     flag, data, node, grad = (base.__dict__[name] for name in ("requires_grad", "data", "grad_fn", "grad"))
 
-    def set_flag(x: Any, value: bool = True) -> Any:
+    def set_flag(x: Tensor, value: bool = True) -> Tensor:
         changes = x.requires_grad != value and (x.requires_grad or isinstance(x, torch.nn.Parameter))
         if changes and not _called_by_pytorch():
             _refuse(f"forward sets requires_grad to {value}", FREEZE)
         flag.__set__(x, value)
         return x
 
-    def set_data(x: Any, value: Any) -> None:
+    def set_data(x: Tensor, value: Tensor) -> None:
         if not _called_by_pytorch():
             _refuse("forward assigns to .data", "return the new value, or make it a buffer")
         data.__set__(x, value)
 
-    def read(name: str, known: Any) -> Callable[[Any], Any]:
-        def value(x: Any) -> Any:
+    def read(name: str, known: Any) -> Callable[[Tensor], Any]:
+        def value(x: Tensor) -> Any:
             found = known.__get__(x)
             if found is not None and not _called_by_pytorch():
                 _refuse(f"forward reads .{name}, by which it may be changed")
@@ -128,7 +130,7 @@ def _properties(torch: Any) -> Iterator[tuple[Any, str, Any]]:
 
         return value
 
-    def detached(x: Any) -> Any:
+    def detached(x: Tensor) -> Tensor:
         return data.__get__(x) if _called_by_pytorch() else x.detach()
 
     yield torch.Tensor, "requires_grad_", set_flag
@@ -138,7 +140,7 @@ def _properties(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     yield torch.Tensor, "grad", property(read("grad", grad), grad.__set__, grad.__delete__)
 
 
-def _checkpointed(torch: Any, function: Any, preserves_draws: bool, *arguments: Any) -> Any:
+def _checkpointed(torch: ModuleType, function: Any, preserves_draws: bool, *arguments: Any) -> Any:
     """Compute what a reentrant checkpoint does: without gradients unless an argument requires one."""
     needed = any(isinstance(x, torch.Tensor) and x.requires_grad for x in arguments)
     if needed or not torch.is_grad_enabled():
@@ -147,18 +149,18 @@ def _checkpointed(torch: Any, function: Any, preserves_draws: bool, *arguments: 
         return function(*arguments)
 
 
-def _forbid_parameters(torch: Any, module: Any) -> Any:
+def _forbid_parameters(torch: ModuleType, module: Module) -> Any:
     """Refuse new parameters in the parts of a module, until the handle that is returned is removed."""
     parts = {id(part) for part in module.modules()}
 
-    def refuse(part: Any, name: str, parameter: Any) -> None:
+    def refuse(part: Module, name: str, parameter: Tensor | None) -> None:
         if id(part) in parts and parameter is not None:
             _refuse(f"forward replaces the parameter {name}", "create it before, and compute with it")
 
     return torch.nn.modules.module.register_module_parameter_registration_hook(refuse)
 
 
-def _check_hooks(module: Any) -> None:
+def _check_hooks(module: Module) -> None:
     import torch
 
     names = ("_global_backward_hooks", "_global_backward_pre_hooks")
@@ -179,7 +181,7 @@ def _called_by_pytorch() -> bool:
 
 
 @contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
     """Replace an attribute of a class or module, which may inherit it, for a while."""
     is_own = name in vars(owner)
     known = vars(owner).get(name)
@@ -197,10 +199,10 @@ def _refuse(found: str, do: str = DO) -> NoReturn:
     raise UnsupportedOp(MUST, found, do)
 
 
-def _shipped(cls: Any) -> str:
+def _shipped(cls: type) -> str:
     """Return the name of a class, with its module if it is one of PyTorch."""
     return f"{cls.__module__}.{cls.__qualname__}" if cls.__module__.startswith("torch.") else cls.__name__
 
 
-def _named(function: Any) -> str:
+def _named(function: object) -> str:
     return getattr(function, "__qualname__", type(function).__name__)

@@ -8,12 +8,13 @@ loops too, which torch.export would unroll.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from catgrad.frontends.torch.registry import require
+from catgrad.frontends.torch.types import Module, Replacement, Tensor
 
 OPERATION = "catgrad::recurrent"
 """The operation of recurrent layers over sequences of any length, which `recurrent.py` translates."""
@@ -32,12 +33,12 @@ class Padded:
     `array` is [time, batch, …] and zero beyond the `lengths` of its sequences.
     """
 
-    def __init__(self, array: Any, lengths: Any) -> None:
+    def __init__(self, array: Tensor, lengths: Tensor) -> None:
         self.array, self.lengths = array, lengths
         self.dtype, self.device = array.dtype, array.device
 
     @property
-    def exists(self) -> Any:
+    def exists(self) -> Tensor:
         """Return where sequences have elements: [time, batch]."""
         return torch.arange(self.array.size(0))[:, None] < self.lengths
 
@@ -45,7 +46,7 @@ class Padded:
         """Return the number of axes of rows, which have time and batch in one."""
         return self.array.dim() - 1  # type: ignore[no-any-return]
 
-    def size(self, axis: int) -> Any:
+    def size(self, axis: int) -> Longest | int:
         """Return the number of times, which is that of the longest sequence, or of features."""
         return Longest(self.array.size(0)) if axis == 0 else self.array.size(axis)
 
@@ -56,13 +57,15 @@ class Padded:
     def __getattr__(self, name: str) -> Any:
         require(False, *_READ)
 
-    def _refuse(self, *others: Any) -> Any:
+    def _refuse(self, *others: object) -> Any:
         require(False, *_READ)
 
     __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __neg__ = __iter__ = __len__ = _refuse
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls, function: object, types: object, args: object = (), kwargs: object = None
+    ) -> Any:
         require(False, *_READ)
 
 
@@ -76,10 +79,10 @@ _READ = (
 class Longest:
     """The length of the longest sequence, in place of `total_length`: it must be that of the padded array."""
 
-    def __init__(self, length: Any) -> None:
+    def __init__(self, length: int) -> None:
         self.length = length
 
-    def __gt__(self, total: Any) -> bool:
+    def __gt__(self, total: int) -> bool:
         must = "total_length must be at least the length of the padded array"
         require(total >= self.length, must, f"it is {total} for {self.length}", "leave it out")
         return False
@@ -91,15 +94,15 @@ class Functions:
     def __getattr__(self, name: str) -> Any:
         return _recurrent(name) if name in KINDS else getattr(torch._VF, name)
 
-    def _pack_padded_sequence(self, x: Any, lengths: Any, batch_first: bool) -> tuple[Padded, Padded]:
+    def _pack_padded_sequence(self, x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Padded, Padded]:
         x = x.transpose(0, 1) if batch_first else x
         packed = Padded(x, lengths)
         packed.array = x.masked_fill(~_wide(packed.exists, x), 0)
         return packed, packed
 
     def _pad_packed_sequence(
-        self, rows: Padded, sizes: Padded, batch_first: bool, padding: float, total: Any
-    ) -> tuple[Any, Any]:
+        self, rows: Padded, sizes: Padded, batch_first: bool, padding: float, total: Longest | int
+    ) -> tuple[Tensor, Tensor]:
         x, exists = rows.array, sizes.exists
         time = x.size(0)
         if isinstance(total, Longest):  # an index out of range unless a sequence is as long
@@ -111,7 +114,7 @@ class Functions:
         return x.transpose(0, 1) if batch_first else x, sizes.lengths
 
 
-def replacements() -> Iterator[tuple[Any, str, Any]]:
+def replacements() -> Iterator[Replacement]:
     """Yield what to replace during a trace, as owners, names and values."""
     _declare()
     functions, base = Functions(), torch.nn.RNNBase
@@ -121,10 +124,10 @@ def replacements() -> Iterator[tuple[Any, str, Any]]:
     yield base, "get_expected_hidden_size", _with_padded(base.get_expected_hidden_size)
 
 
-def _recurrent(kind: str) -> Any:
+def _recurrent(kind: str) -> Callable[..., Any]:
     """Return the function of recurrent layers, of packed or other sequences."""
 
-    def layers(x: Any, *arguments: Any) -> Any:
+    def layers(x: Tensor | Padded, *arguments: Any) -> Any:
         if isinstance(x, Padded):
             y, *last = _loop(kind, x.array, x.lengths, *arguments[1:])
             return (Padded(y, x.lengths), *last)
@@ -137,16 +140,16 @@ def _recurrent(kind: str) -> Any:
     return layers
 
 
-def _loop(kind: str, x: Any, lengths: Any, first: Any, *arguments: Any) -> Any:
+def _loop(kind: str, x: Tensor, lengths: Tensor | None, first: Any, *arguments: Any) -> Any:
     """Apply the operation to an array [time, batch, features] and the first states, several or one."""
     states = list(first) if isinstance(first, (tuple, list)) else [first]
     return torch.ops.catgrad.recurrent(x, lengths, states, arguments[0], kind, *arguments[1:])
 
 
-def _with_padded(sizes: Any) -> Any:
+def _with_padded(sizes: Callable[..., Any]) -> Callable[..., Any]:
     """Return the expected sizes of states, without the batch as a number."""
 
-    def expected(self: Any, x: Any, batch_sizes: Any) -> Any:
+    def expected(self: Module, x: Tensor | Padded, batch_sizes: Tensor | Padded | None) -> Any:
         if not isinstance(batch_sizes, Padded):
             return sizes(self, x, batch_sizes)
         layers = self.num_layers * (1 + self.bidirectional)
@@ -159,7 +162,7 @@ def _with_padded(sizes: Any) -> Any:
 def _declare() -> None:
     """Declare the operation to PyTorch, once, with the shapes of its results."""
 
-    def shapes(x: Any, lengths: Any, first: Any, weights: Any, *options: Any) -> Any:
+    def shapes(x: Tensor, lengths: Any, first: list[Tensor], weights: Any, *options: Any) -> list[Tensor]:
         width = first[0].size(-1) * (1 + options[-1])
         return [x.new_empty((*x.shape[:2], width)), *map(torch.empty_like, first)]
 
@@ -168,7 +171,7 @@ def _declare() -> None:
     torch.library.register_autograd(OPERATION, _refuse_derivative)
 
 
-def _refuse_derivative(*_: Any) -> Any:
+def _refuse_derivative(*_: object) -> None:
     """Refuse a derivative within forward: the loop has one as a term alone."""
     require(
         False,
@@ -178,6 +181,6 @@ def _refuse_derivative(*_: Any) -> Any:
     )
 
 
-def _wide(mask: Any, x: Any) -> Any:
+def _wide(mask: Tensor, x: Tensor) -> Tensor:
     """Return a mask [time, batch] that broadcasts to x."""
     return mask.reshape(*mask.shape, *(1 for _ in x.shape[2:]))

@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from traceback import walk_stack, walk_tb
-from typing import Any
+from types import FrameType
 
-Frames = Iterable[tuple[Any, int]]
+from catgrad.frontends.torch.types import Module
+
+Frames = Iterable[tuple[FrameType, int]]
 
 
-def place_of(error: BaseException, module: Any = None) -> str:
+def place_of(error: BaseException, module: Module | None = None) -> str:
     """Return the innermost line of the user's code in the traceback of an error.
 
     It begins with the dotted name of the part of `module` that runs there.
@@ -21,7 +23,7 @@ def place_of(error: BaseException, module: Any = None) -> str:
     return _place(reversed(list(walk_tb(error.__traceback__))), module)
 
 
-def current_place(frame: Any = None) -> str:
+def current_place(frame: FrameType | None = None) -> str:
     """Return the innermost line of the user's code that is running, in a frame or those that called it."""
     return _place(walk_stack(frame), None)
 
@@ -33,7 +35,7 @@ def code_of(error: BaseException) -> str:
     return linecache.getline(*next(lines, ("", 0))).strip()
 
 
-def _place(frames: Frames, module: Any) -> str:
+def _place(frames: Frames, module: Module | None) -> str:
     """Format the first line of the user, after the dotted name of the first part of a module."""
     names = {id(part): name for name, part in module.named_modules()} if module is not None else {}
     path = place = ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.frontends.torch.types import Module
 
 
-def check_module(module: Any, inputs: Sequence[Any]) -> None:
+def check_module(module: Module, inputs: Sequence[object]) -> None:
     """Check that a module is complete and written in Python, and that its example inputs are tensors.
 
     Raises: OptionError, or UnsupportedOp for TorchScript
@@ -35,7 +36,7 @@ def check_module(module: Any, inputs: Sequence[Any]) -> None:
     _check_inputs(torch, module, inputs)
 
 
-def _check_inputs(torch: Any, module: Any, inputs: Sequence[Any]) -> None:
+def _check_inputs(torch: ModuleType, module: Module, inputs: Sequence[object]) -> None:
     for leaf in torch.utils._pytree.tree_leaves(tuple(inputs)):
         if not isinstance(leaf, torch.Tensor):
             raise OptionError(

@@ -7,11 +7,13 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from catgrad.frontends.torch.tracing.places import current_place, is_of_user
+from catgrad.frontends.torch.types import Module
 
 TABLES = ("_parameters", "_buffers")
 """Attributes of a module that PyTorch looks after."""
@@ -52,7 +54,7 @@ def other_seeds() -> Iterator[None]:
             restore(state)
 
 
-def attributes(module: Any) -> State:
+def attributes(module: Module) -> State:
     """Return the attributes of all parts of a module, by their dotted names, without tensors."""
     seen: set[int] = set()
     return {
@@ -69,7 +71,7 @@ def changed(before: State, after: State) -> list[str]:
 
 
 @contextlib.contextmanager
-def restored(module: Any) -> Iterator[None]:
+def restored(module: Module) -> Iterator[None]:
     """Restore the attributes of all parts of a module that have changed."""
     before = attributes(module)
     saved = [
@@ -85,11 +87,11 @@ def restored(module: Any) -> Iterator[None]:
                 vars(part).update({**values, **kept})
 
 
-def line_of_change(run: Callable[[], Any], state: Callable[[], State]) -> str:
+def line_of_change(run: Callable[[], object], state: Callable[[], State]) -> str:
     """Return the first line of a user's file that changes the state while a function runs, if any does."""
     before, place, found = state(), "", ""
 
-    def trace(frame: Any, event: str, argument: Any) -> Any:
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal place, found
         if found or not is_of_user(frame.f_code.co_filename):
             return None
@@ -147,7 +149,7 @@ def _attributes_of(value: Any, seen: set[int], depth: int) -> Any:
     return _summary(vars(value), seen, depth + 1)
 
 
-def _state_of_generator(value: Any) -> str:
+def _state_of_generator(value: object) -> str:
     """Return the state of a generator of random numbers, empty for other values."""
     import torch
 

@@ -7,11 +7,11 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from catgrad.errors import UnsupportedOp, one_line
 from catgrad.frontends.torch.tracing.places import code_of, place_of
 from catgrad.frontends.torch.tracing.python_state import other_seeds, restored
+from catgrad.frontends.torch.types import Module
 
 BRANCHES = "control flow in a module must not depend on data"
 SELECT = "select by torch.where, and leave out checks of values"
@@ -68,7 +68,7 @@ CAUSES: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
 """Texts of errors of torch.export, what must hold, what was found, and what to write."""
 
 
-def refusal(error: Exception, module: Any, inputs: Sequence[Any]) -> UnsupportedOp:
+def refusal(error: Exception, module: Module, inputs: Sequence[object]) -> UnsupportedOp:
     """Return the error for a module that torch.export does not trace.
 
     The module is called as it is, to tell an error of its own from a limit of torch.export.
@@ -93,7 +93,7 @@ def refusal(error: Exception, module: Any, inputs: Sequence[Any]) -> Unsupported
     return UnsupportedOp("torch.export must be able to trace a module", found, REWRITE, where=where)
 
 
-def own_error(module: Any, inputs: Sequence[Any]) -> Exception | None:
+def own_error(module: Module, inputs: Sequence[object]) -> Exception | None:
     """Call a module on copies of its arrays, and return the error that it raises, if it does."""
     import torch
 

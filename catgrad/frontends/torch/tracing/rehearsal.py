@@ -6,7 +6,7 @@ parameters and buffers. Two calls are alike if their outputs have the same hashe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -20,6 +20,7 @@ from catgrad.frontends.torch.tracing.python_state import (
     line_of_change,
     other_seeds,
 )
+from catgrad.frontends.torch.types import Module, OpOverload, Tensor
 
 MUST = "each call of a module must do the same"
 DO = (
@@ -31,7 +32,7 @@ MAX_BYTES = 2**26
 """The size of a constant above which its elements are not hashed."""
 
 
-def check_repeatable(module: Any, inputs: Sequence[Any]) -> None:
+def check_repeatable(module: Module, inputs: Sequence[Any]) -> None:
     """Refuse a module whose calls differ: one that draws by Python, counts its calls, or reads a clock.
 
     A module that cannot run on fake tensors is compared as far as it does.
@@ -55,7 +56,7 @@ def check_repeatable(module: Any, inputs: Sequence[Any]) -> None:
         raise UnsupportedOp(MUST, "the second call computes something else", DO, where=hashes.others[0])
 
 
-def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Hashes]:
+def _calls(module: Module, inputs: Sequence[Any]) -> tuple[Callable[[], None], Hashes]:
     """Return a function that calls a module on fake tensors, as far as it runs, and the hashes of calls."""
     import torch
     from torch._subclasses import FakeTensorMode
@@ -70,7 +71,7 @@ def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Hash
     hashes = Hashes()
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not annotated here
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
             return hashes.call(function, args, kwargs or {})
 
     def call() -> None:
@@ -91,26 +92,26 @@ class Hashes:
 
     def __init__(self) -> None:
         self.hashes: dict[int, str] = {}
-        self.kept: list[Any] = []  # so that no two arrays have the same id
+        self.kept: list[Tensor] = []  # so that no two arrays have the same id
         self.variable: set[int] = set()
         self.found: set[str] = set()
         self.results: list[str] = []
         self.first: tuple[set[str], list[str]] | None = None
         self.others: list[str] = []
 
-    def begin(self, arrays: dict[Any, Any]) -> None:
+    def begin(self, arrays: Mapping[Any, Tensor]) -> None:
         """Begin a call with these inputs, parameters and buffers."""
         self.found, self.results = set(), []
         for name, array in arrays.items():
             self._keep(array, f"array {name}", True)
 
-    def end(self, outputs: Sequence[Any]) -> None:
+    def end(self, outputs: Sequence[object]) -> None:
         """End a call with these outputs."""
         self.results += map(self._described, outputs)
         self.first = self.first or (self.found, self.results)
         self.others += [""] * (self.first[1] != self.results)
 
-    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def call(self, function: OpOverload, args: Any, kwargs: Any) -> Any:
         """Call an operation, whose hash is that of its name and of all that it reads."""
         import torch
 
@@ -130,7 +131,7 @@ class Hashes:
                 self._keep(result, f"{found}.{k}", is_variable)
         return results
 
-    def _keep(self, array: Any, found: str, is_variable: bool) -> None:
+    def _keep(self, array: Tensor, found: str, is_variable: bool) -> None:
         self.kept.append(array)
         self.hashes[id(array)] = found
         self.variable.update([id(array)] * is_variable)

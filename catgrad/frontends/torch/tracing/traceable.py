@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.nn import functional
 
 from catgrad.frontends.torch.tracing import margins, observers, packed, transforms
+from catgrad.frontends.torch.types import Module, Tensor
 
 MODES = ("sum", "mean", "max")
 
 
 @contextlib.contextmanager
-def traceable(module: Any) -> Iterator[None]:
+def traceable(module: Module) -> Iterator[None]:
     """Replace functions that read values of arrays in Python, or are decomposed, while a module is traced."""
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     replacements = [
@@ -41,10 +42,10 @@ def traceable(module: Any) -> Iterator[None]:
         yield
 
 
-def _with_average(forward: Any) -> Any:
+def _with_average(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Batch norm whose running statistics are averages of all batches, as without a momentum."""
 
-    def averaging(self: Any, x: Any) -> Any:
+    def averaging(self: Module, x: Tensor) -> Tensor:
         count = self.num_batches_tracked
         if self.momentum is not None or not (self.training and self.track_running_stats) or count is None:
             return forward(self, x)
@@ -61,12 +62,12 @@ def _with_average(forward: Any) -> Any:
     return averaging
 
 
-def _of_images(max_pool1d: Any) -> Any:
+def _of_images(max_pool1d: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Max pooling of sequences of symbolic length, which torch.export would fix, as that of images."""
 
     def pool(
         x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *more: Any, **named: Any
-    ) -> Any:
+    ) -> Tensor:
         if not isinstance(x.shape[-1], torch.SymInt):
             return max_pool1d(x, size, stride, padding, dilation, *more, **named)
         size, stride, padding, dilation = (
@@ -79,10 +80,10 @@ def _of_images(max_pool1d: Any) -> Any:
     return pool
 
 
-def _in_order(einsum: Any) -> Any:
+def _in_order(einsum: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Einsum of factors from left to right: to choose an order, PyTorch fixes symbolic sizes."""
 
-    def product(equation: Any, *factors: Any) -> Any:
+    def product(equation: object, *factors: object) -> Tensor:
         sizes = [n for x in torch.utils._pytree.tree_leaves(factors) for n in getattr(x, "shape", ())]
         is_free = torch.backends.opt_einsum.enabled and not any(isinstance(n, torch.SymInt) for n in sizes)
         with torch.backends.opt_einsum.flags(is_free):
@@ -91,10 +92,10 @@ def _in_order(einsum: Any) -> Any:
     return product
 
 
-def _of_known_length(bincount: Any) -> Any:
+def _of_known_length(bincount: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Counts of numbers below `minlength`, where PyTorch would lengthen the result for others."""
 
-    def counts(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    def counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
         if isinstance(minlength, int) and not minlength:
             return bincount(x, weights, minlength)
         if weights is None:
@@ -106,13 +107,13 @@ def _of_known_length(bincount: Any) -> Any:
     return counts
 
 
-def _of_matrices(embedding_bag: Any) -> Any:
+def _of_matrices(embedding_bag: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Bags of one size, the rows of a matrix of indices: reductions along an axis."""
 
     def bags(
-        input: Any,
-        weight: Any,
-        offsets: Any = None,
+        input: Tensor,
+        weight: Tensor,
+        offsets: Tensor | None = None,
         max_norm: float | None = None,
         norm_type: float = 2,
         scale_grad_by_freq: bool = False,
@@ -121,7 +122,7 @@ def _of_matrices(embedding_bag: Any) -> Any:
         per_sample_weights: Any = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ) -> Any:
+    ) -> Tensor:
         is_weighted = per_sample_weights is not None
         is_other = offsets is not None or max_norm is not None or mode not in MODES
         if input.dim() != 2 or is_other or (is_weighted and mode != "sum"):
@@ -138,7 +139,7 @@ def _of_matrices(embedding_bag: Any) -> Any:
     return bags
 
 
-def _reduced(rows: Any, padding: Any, mode: str) -> Any:
+def _reduced(rows: Tensor, padding: Tensor | None, mode: str) -> Tensor:
     """Return the sum, mean or maximum of the rows of each bag that are no padding; 0 if there are none."""
     if padding is None:
         return rows.max(1).values if mode == "max" else getattr(rows, mode)(1)

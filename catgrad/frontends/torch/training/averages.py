@@ -14,12 +14,14 @@ from catgrad.errors import OptionError
 from catgrad.frontends.imported import Imported
 from catgrad.frontends.torch.training.known_classes import known_class, unwrapped
 from catgrad.frontends.torch.training.optimisers import several
+from catgrad.frontends.torch.types import Module, Optimizer, Optimizers
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers.averages import ema
 from catgrad.learn.schedules import Momentum, Schedule
 from catgrad.learn.task import Task
 from catgrad.terms.block import any_operation
 from catgrad.terms.state import STEP, Update
+from catgrad.terms.var import Var
 from catgrad.types import Array, as_numpy
 
 SWA_UTILS = "torch.optim.swa_utils"
@@ -33,9 +35,9 @@ NEVER = -1
 def with_averages(
     optimiser: Optimiser,
     state: Mapping[str, Array],
-    averaged: Any,
-    optimizer: Any,
-    module: Any,
+    averaged: Module,
+    optimizer: Optimizers,
+    module: Module,
     imported: Imported,
 ) -> tuple[Optimiser, dict[str, Array]]:
     """Return an optimiser that continues an averaged model, and its state, the averages among it.
@@ -65,7 +67,7 @@ def require_leads(task: Task, state: Mapping[str, Array]) -> None:
             _refuse_constant(parameter.name)
 
 
-def update(averaged: Any, module: Any, step: int) -> None:
+def update(averaged: Module, module: Module, step: int) -> None:
     """Update an averaged model, after `step` updates of the module."""
     if hasattr(averaged, "update_parameters"):
         averaged.update_parameters(module)
@@ -75,7 +77,7 @@ def update(averaged: Any, module: Any, step: int) -> None:
         averaged.update(module)
 
 
-def _of_swa_utils(averaged: Any, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
+def _of_swa_utils(averaged: Module, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
     """Return decay and begin of `AveragedModel`, which counts its updates."""
     count, decay = int(averaged.n_averaged), _decay(averaged.multi_avg_fn or averaged.avg_fn)
     first = step - count
@@ -83,14 +85,13 @@ def _of_swa_utils(averaged: Any, step: int, is_apart: bool, is_counted: bool) ->
     return mean if decay is None else decay, NEVER if count else step
 
 
-def _decay(function: Any) -> float | None:
+def _decay(function: Callable[..., Any] | None) -> float | None:
     """Return the decay of an averaging function, or None for the mean of all weights."""
     plain = unwrapped(function)
     for make in FUNCTIONS:
         known = unwrapped(getattr(sys.modules[SWA_UTILS], make)())
         if getattr(plain, "__code__", None) is known.__code__:
-            decay: float | None = inspect.getclosurevars(plain).nonlocals.get("decay")
-            return decay
+            return inspect.getclosurevars(plain).nonlocals.get("decay")
     if function is None:
         return None
     raise OptionError(
@@ -100,7 +101,7 @@ def _decay(function: Any) -> float | None:
     )
 
 
-def _of_version_3(averaged: Any, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
+def _of_version_3(averaged: Module, step: int, is_apart: bool, is_counted: bool) -> tuple[Momentum, int]:
     """Return decay and begin of `ModelEmaV3`, whose updates are numbered by its caller, from 1."""
     first, is_timed = averaged.update_after_step, averaged.use_warmup or averaged.update_after_step > 0
     if is_timed and not is_counted:
@@ -113,7 +114,7 @@ def _of_version_3(averaged: Any, step: int, is_apart: bool, is_counted: bool) ->
     if not averaged.use_warmup:
         return averaged.decay, begin
 
-    def warm_up(t: Any) -> Any:
+    def warm_up(t: Var) -> Var:
         zero = ops.zeros_like(t)
         risen = 1 - (1 + ops.maximum(t - first, zero) / averaged.warmup_gamma) ** -averaged.warmup_power
         return ops.maximum(ops.minimum(risen, zero + averaged.decay), zero + averaged.min_decay)
@@ -121,7 +122,7 @@ def _of_version_3(averaged: Any, step: int, is_apart: bool, is_counted: bool) ->
     return Schedule("warm_up", warm_up), begin
 
 
-CLASSES: dict[str, Callable[[Any, int, bool, bool], tuple[Momentum, int]]] = {
+CLASSES: dict[str, Callable[[Module, int, bool, bool], tuple[Momentum, int]]] = {
     f"{SWA_UTILS}.AveragedModel": _of_swa_utils,
     "timm.utils.model_ema.ModelEmaV2": lambda averaged, *_: (averaged.decay, NEVER),
     "timm.utils.model_ema.ModelEmaV3": _of_version_3,
@@ -132,12 +133,12 @@ They take an averaged model, the number of steps that were made, whether average
 whether that number is exact."""
 
 
-def _states(optimizer: Any) -> list[Mapping[str, Any]]:
+def _states(optimizer: Optimizer | Optimiser) -> list[Mapping[str, Any]]:
     """Return the state of each parameter that has some; ours have none before they train."""
     return [] if isinstance(optimizer, Optimiser) else [held for held in optimizer.state.values() if held]
 
 
-def _arrays(averaged: Any, module: Any, imported: Imported) -> dict[str, tuple[Array, Array]]:
+def _arrays(averaged: Module, module: Module, imported: Imported) -> dict[str, tuple[Array, Array]]:
     """Return the average of each parameter, and the lead of the parameter over it."""
     own, means = dict(module.named_parameters()), dict(averaged.module.named_parameters())
     types = [{name: (p.shape, p.dtype) for name, p in each.items()} for each in (own, means)]
@@ -171,7 +172,7 @@ def _refuse_constant(name: str) -> None:
     )
 
 
-def _require_no_averaged_buffers(averaged: Any, path: str, imported: Imported) -> None:
+def _require_no_averaged_buffers(averaged: Module, path: str, imported: Imported) -> None:
     """Raise OptionError if buffers are averaged that training changes."""
     is_averaged = getattr(averaged, "use_buffers", not getattr(averaged, "exclude_buffers", False))
     if is_averaged and any_operation(imported.model, lambda op: isinstance(op, Update)):

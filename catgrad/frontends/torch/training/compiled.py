@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from catgrad.frontends.torch.training.averages import require_leads, with_averag
 from catgrad.frontends.torch.training.criteria import criterion, described
 from catgrad.frontends.torch.training.optimisers import continued
 from catgrad.frontends.torch.training.targets import split_dynamic, target_types
+from catgrad.frontends.torch.types import Module, Optimizers, Schedulers, Tensor
 from catgrad.learn.compile import emit_by_default
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import EMITTED, LEARNER, Task
@@ -35,16 +37,16 @@ BATCH = ("batch",)
 class Compilation:
     """A module, and how to train it: the arguments of `compile_module`."""
 
-    module: Any
-    example_inputs: Any
-    optimizer: Any
-    loss: Any
-    scheduler: Any = None
-    averaged: Any = None
+    module: Module
+    example_inputs: Tensor | Sequence[Any]
+    optimizer: Optimizers
+    loss: Callable[..., Any]
+    scheduler: Schedulers = None
+    averaged: Module | None = None
     dynamic: Dynamic | None = None
     train: bool = True
     trainable: str | Sequence[str] = "*"
-    targets: Any = None
+    targets: Tensor | Sequence[Tensor] | None = None
     name: str = "model"
 
     def emitted(
@@ -135,10 +137,10 @@ class ModuleLearner:
     def __copy__(self) -> ModuleLearner:
         return deepcopy(self)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return self.learner.__reduce_ex__(protocol)
 
-    def __deepcopy__(self, memo: Any) -> ModuleLearner:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleLearner:
         return ModuleLearner(deepcopy(self.learner, memo), self.compilation, self.imported, self.artifact)
 
     def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
@@ -166,19 +168,19 @@ class ModuleLearner:
 
 
 def compile_module(
-    module: Any,
-    example_inputs: Any,
-    optimizer: Any,
-    loss: Any,
+    module: Module,
+    example_inputs: Tensor | Sequence[Any],
+    optimizer: Optimizers,
+    loss: Callable[..., Any],
     target: str = "numpy",
     functions: Iterable[str] | None = None,
     *,
-    scheduler: Any = None,
-    averaged: Any = None,
+    scheduler: Schedulers = None,
+    averaged: Module | None = None,
     dynamic: Dynamic | None = None,
     train: bool = True,
     trainable: str | Sequence[str] = "*",
-    targets: Any = None,
+    targets: Tensor | Sequence[Tensor] | None = None,
     name: str = "model",
     seed: int = 0,
     **options: Any,
@@ -225,7 +227,7 @@ def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
     return cast(Learner, compiled.learner(seed))
 
 
-def _like(torch: Any, value: Any, tensor: Any) -> Any:
+def _like(torch: ModuleType, value: Any, tensor: Any) -> Any:
     """Convert an array of any library to a tensor of the dtype and device of another."""
     # PyTorch takes no negative strides, which NumPy has after a flip.
     return torch.tensor(np.ascontiguousarray(widened(as_numpy(value)))).reshape(tensor.shape).to(tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,9 @@ from catgrad.frontends.torch.importer import Importer
 from catgrad.frontends.torch.tensors import example, example_sizes
 from catgrad.frontends.torch.tracing.export import Export
 from catgrad.frontends.torch.training.targets import Types
+from catgrad.frontends.torch.types import Module, Tensor
 from catgrad.learn.checks import Loss
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 OF_CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll", "nll_loss")
@@ -29,7 +32,7 @@ THEIRS = {
 """Losses of catgrad, and the functions of torch.nn.functional with their numbers."""
 
 
-def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
+def criterion(loss: Callable[..., Any], outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
     """Return a loss as a function on variables, and the types of its targets.
 
     Without `targets`, these have the types of the outputs, are numbers of classes, or are none, as those of a
@@ -54,7 +57,7 @@ def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, T
     raise refusal
 
 
-def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
+def _imported(loss: Module, outputs: Types, labels: Types) -> Loss:
     """Import a function of tensors of these types."""
     import torch
 
@@ -76,7 +79,7 @@ def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
             "make it part of the model",
         )
 
-    def compute(*arrays: Any) -> Any:
+    def compute(*arrays: Var) -> Any:
         return model.apply(*arrays)[0]
 
     return compute
@@ -86,19 +89,19 @@ class _Applied:
     """A loss as a module on all outputs and targets."""
 
     @staticmethod
-    def of(torch: Any, loss: Any) -> Any:
+    def of(torch: Any, loss: Module) -> Module:
         class Applied(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.loss = loss
 
-            def forward(self, *arrays: Any) -> Any:
+            def forward(self, *arrays: Tensor) -> Tensor:
                 return self.loss(*arrays)
 
         return Applied()
 
 
-def counterpart(loss: Any) -> Any:
+def counterpart(loss: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loss as a function of tensors: its own, or that of PyTorch with the numbers of one of ours.
 
     Raises: OptionError if one of ours has none
@@ -114,7 +117,7 @@ def counterpart(loss: Any) -> Any:
             "pass loss= as a function of tensors",
         )
 
-    def compute(y_hat: Any, y: Any) -> Any:
+    def compute(y_hat: Tensor, y: Tensor) -> Tensor:
         import torch
 
         named = dict(options)
@@ -128,7 +131,7 @@ def counterpart(loss: Any) -> Any:
     return compute
 
 
-def described(loss: Any) -> str:
+def described(loss: Callable[..., Any]) -> str:
     """Format a loss by its name and options, the same in every process."""
     if isinstance(loss, partial):
         return f"{described(loss.func)}({', '.join(f'{k}={v!r}' for k, v in loss.keywords.items())})"
@@ -140,11 +143,11 @@ def _function(loss: Any) -> Any:
     return loss.func if isinstance(loss, partial) else loss
 
 
-def _is_ours(loss: Any) -> bool:
+def _is_ours(loss: object) -> bool:
     return str(getattr(_function(loss), "__module__", "")).split(".")[0] == "catgrad"
 
 
-def _choices(loss: Any, outputs: Types) -> list[Types]:
+def _choices(loss: object, outputs: Types) -> list[Types]:
     """Return the types that targets may have, the likeliest first."""
     function = _function(loss)
     name = getattr(function, "__name__", type(function).__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from catgrad.errors import OptionError
@@ -20,12 +20,12 @@ WRAPPERS = {"torch.optim.optimizer", "torch.optim.lr_scheduler", "torch.utils._c
 without gradients."""
 
 
-def known_class(one: Any, paths: Iterable[str], what: str, advice: str) -> str:
+def known_class(one: object, paths: Iterable[str], what: str, advice: str) -> str:
     """Return the path of the class of an object, among these; a subclass that overrides nothing is the class.
 
     Raises: OptionError if it is none of them, or if its class, or the object itself, overrides something
     """
-    definitions = [vars(one)] if hasattr(one, "__dict__") else []
+    definitions: list[Mapping[str, Any]] = [vars(one)] if hasattr(one, "__dict__") else []
     every, kind = list(paths), type(one).__qualname__
     for base in type(one).__mro__:
         path = next((path for path in every if _is_at(base, path)), None)
@@ -56,7 +56,7 @@ def _is_at(kind: type, path: str) -> bool:
     return f"{kind.__module__}.{kind.__qualname__}" == path
 
 
-def _overrides(definitions: Any, name: str, base: type) -> bool:
+def _overrides(definitions: Mapping[str, Any], name: str, base: type) -> bool:
     """Return whether a name is defined anew where the class has it."""
     own, inherited = definitions[name], getattr(base, name, None)
     is_data = not callable(inherited) and not isinstance(inherited, property)

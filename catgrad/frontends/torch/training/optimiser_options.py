@@ -11,6 +11,7 @@ from typing import Any
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.training.adafactor import transformers_adafactor
 from catgrad.frontends.torch.training.known_classes import known_class
+from catgrad.frontends.torch.types import Optimizer
 from catgrad.learn import optimisers
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers.adam import adam, adamw
@@ -101,7 +102,7 @@ CLASSES: dict[str, Known] = {
 """Our optimisers by the module and name of a class."""
 
 
-def known_path(optimiser: Any) -> str:
+def known_path(optimiser: Optimizer) -> str:
     """Return the path of an optimiser's class. Raises: OptionError if it has no counterpart, or has hooks"""
     advice = "choose one of catgrad.optimisers, or write it as one"
     path = known_class(optimiser, CLASSES, "an optimiser", advice)

@@ -14,6 +14,7 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.training.optimiser_options import NAMES, known_path, of_group
 from catgrad.frontends.torch.training.schedulers import epoch_of, of_schedulers
+from catgrad.frontends.torch.types import Module, Optimizer, Optimizers, Scheduler, Schedulers, Tensor
 from catgrad.learn.optimiser import Optimiser, begun_later, frozen, grouped, require_optimiser
 from catgrad.terms.state import STEP, Slot
 from catgrad.types import Array, as_numpy
@@ -32,7 +33,7 @@ class Group:
     path: str
     options: Mapping[str, Any]
     number: int
-    schedulers: Sequence[Any]
+    schedulers: Sequence[Scheduler]
     held: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -66,13 +67,13 @@ class Group:
         return of_group(self.path, {**self.options, **scheduled}, is_scheduled=True)
 
 
-def several(value: Any) -> list[Any]:
+def several(value: object) -> list[Any]:
     """Return the optimisers or schedulers that were passed: none, one, or a sequence."""
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def continued(
-    optimizer: Any, scheduler: Any, module: Any, trained: Iterable[str]
+    optimizer: Optimizers, scheduler: Schedulers, module: Module, trained: Iterable[str]
 ) -> tuple[Optimiser, dict[str, Array]]:
     """Return one of ours that continues optimisers of torch.optim for `trained` parameters, and its state.
 
@@ -105,7 +106,7 @@ def continued(
     return grouped(lambda slot: by_name.get(slot.name, frozen())), state
 
 
-def _of_ours(optimiser: Any, schedulers: Sequence[Any]) -> Optimiser:
+def _of_ours(optimiser: Optimiser, schedulers: Sequence[Scheduler]) -> Optimiser:
     if schedulers:
         raise OptionError(
             "a scheduler must be one of an optimiser of torch.optim",
@@ -115,7 +116,9 @@ def _of_ours(optimiser: Any, schedulers: Sequence[Any]) -> Optimiser:
     return require_optimiser(optimiser)
 
 
-def _groups(optimizer: Any, schedulers: Sequence[Any], parameters: Mapping[str, Any]) -> list[Group]:
+def _groups(
+    optimizer: Optimizer, schedulers: Sequence[Scheduler], parameters: Mapping[str, Tensor]
+) -> list[Group]:
     path, names = known_path(optimizer), {id(p): name for name, p in parameters.items()}
     own = [each for each in schedulers if getattr(each, "optimizer", None) is optimizer]
     found = []
@@ -131,7 +134,7 @@ def _groups(optimizer: Any, schedulers: Sequence[Any], parameters: Mapping[str, 
     return found
 
 
-def _require_owners(schedulers: Sequence[Any], optimizers: Sequence[Any]) -> None:
+def _require_owners(schedulers: Sequence[Scheduler], optimizers: Sequence[Optimizer]) -> None:
     for scheduler in schedulers:
         owner = getattr(scheduler, "optimizer", None)
         if not any(owner is optimizer for optimizer in optimizers):
@@ -143,7 +146,7 @@ def _require_owners(schedulers: Sequence[Any], optimizers: Sequence[Any]) -> Non
 
 
 def _by_name(
-    groups: Sequence[Group], begin: int, parameters: Mapping[str, Any]
+    groups: Sequence[Group], begin: int, parameters: Mapping[str, Tensor]
 ) -> tuple[dict[str, Optimiser], dict[str, Array]]:
     """Return the optimiser of each parameter, and the state of all, from step `begin` on."""
     by_name: dict[str, Optimiser] = {}
@@ -172,7 +175,7 @@ def _require_step_size(group: Group, name: str, count: int) -> None:
         )
 
 
-def counterpart(optimiser: Optimiser, parameters: Sequence[Any]) -> Any:
+def counterpart(optimiser: Optimiser, parameters: Sequence[Tensor]) -> Optimizer:
     """Return the optimiser of torch.optim with the hyperparameters of one of ours, for these parameters.
 
     Raises: OptionError if there is none, as for schedules, parameter groups and clipped gradients
@@ -197,7 +200,7 @@ def counterpart(optimiser: Optimiser, parameters: Sequence[Any]) -> Any:
     return make(parameters, **options)
 
 
-def _state(held: Mapping[str, Any], optimiser: Optimiser, name: str, parameter: Any) -> dict[str, Array]:
+def _state(held: Mapping[str, Any], optimiser: Optimiser, name: str, parameter: Tensor) -> dict[str, Array]:
     """Return the state of one parameter, by the names of ours."""
     from catgrad.frontends.torch.aten.operands import type_of
 

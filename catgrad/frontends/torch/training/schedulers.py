@@ -14,14 +14,16 @@ from catgrad.frontends.torch.training import cycles
 from catgrad.frontends.torch.training.cycles import ADVICE
 from catgrad.frontends.torch.training.known_classes import known_class
 from catgrad.frontends.torch.training.warm_up import factor_of
+from catgrad.frontends.torch.types import Scheduler
 from catgrad.learn import schedules
 from catgrad.learn.schedules import Schedule
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
-Formula = Callable[[Any, float, int], Schedule]
+Formula = Callable[[Scheduler, float, int], Schedule]
 """The schedule of a scheduler from its epoch 0 on, for a base rate and the number of a parameter group."""
 
 STEP_TYPE = NdArrayType((), Dtype.float64)
@@ -35,27 +37,27 @@ ON_PLATEAUS = "write for example optimizer=sgd(adjustable(0.1)), and train it by
 """The advice for a rate that depends on losses, not on the step."""
 
 
-def _constant(scheduler: Any, base: float, group: int) -> Schedule:
+def _constant(scheduler: Scheduler, base: float, group: int) -> Schedule:
     first, last = base * scheduler.factor, Constant(STEP_TYPE, base)
 
-    def at(t: Any) -> Any:
+    def at(t: Var) -> Var:
         return ops.select(t < scheduler.total_iters, Constant(STEP_TYPE, first)(), last())
 
     return Schedule("constant", at)
 
 
-def _cosine(scheduler: Any, base: float, group: int) -> Schedule:
+def _cosine(scheduler: Scheduler, base: float, group: int) -> Schedule:
     """Return half cosines down and up again, as PyTorch continues them after `T_max`."""
     middle, height = (base + scheduler.eta_min) / 2, (base - scheduler.eta_min) / 2
     return Schedule("cosine", lambda t: middle + height * ops.cos(t * (pi / scheduler.T_max)))
 
 
-def _of_function(scheduler: Any, base: float, group: int) -> Schedule:
+def _of_function(scheduler: Scheduler, base: float, group: int) -> Schedule:
     factor = factor_of(scheduler.lr_lambdas[group])
     return Schedule("warm_up", lambda t: base * factor(t))
 
 
-def _sequential(scheduler: Any, base: float, group: int) -> Schedule:
+def _sequential(scheduler: Scheduler, base: float, group: int) -> Schedule:
     for each in scheduler._schedulers:
         if getattr(each, "cycle_momentum", False):
             raise OptionError(
@@ -65,8 +67,8 @@ def _sequential(scheduler: Any, base: float, group: int) -> Schedule:
             )
     parts = [of_scheduler(each, group) for each in scheduler._schedulers]
 
-    def at(t: Any) -> Any:
-        rate = parts[0].rate(t)
+    def at(t: Var) -> Var:
+        rate: Var = parts[0].rate(t)
         for milestone, part in zip(scheduler._milestones, parts[1:], strict=True):
             rate = ops.select(t >= milestone, part.rate(t - milestone), rate)
         return rate
@@ -95,7 +97,7 @@ FORMULAS: dict[str, Formula] = {
 }
 """Schedulers by their class in torch.optim.lr_scheduler."""
 
-MOMENTA: dict[str, Callable[[Any, int], Schedule]] = {
+MOMENTA: dict[str, Callable[[Scheduler, int], Schedule]] = {
     "CyclicLR": cycles.cyclic_momentum,
     "OneCycleLR": cycles.one_cycle_momentum,
 }
@@ -105,7 +107,7 @@ FACTORS = {"StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "
 """Schedulers that multiply the rate by a factor of their own, and so can be chained."""
 
 
-def of_schedulers(every: Sequence[Any], group: int, begin: int) -> dict[str, Any]:
+def of_schedulers(every: Sequence[Scheduler], group: int, begin: int) -> dict[str, Any]:
     """Return the options of a group that schedulers change, as schedules from step `begin` on.
 
     They are the learning rate, "lr", and, of some schedulers, "momentum" or the first of "betas".
@@ -114,7 +116,7 @@ def of_schedulers(every: Sequence[Any], group: int, begin: int) -> dict[str, Any
     """
     options, now = every[0].optimizer.param_groups[group], epoch_of(every)
 
-    def continued(what: str, schedule: Schedule, value: Any) -> Schedule:
+    def continued(what: str, schedule: Schedule, value: float) -> Schedule:
         _require_computed(what, schedule, value, group, now)
         return _shifted(schedule, now - begin)
 
@@ -130,7 +132,7 @@ def of_schedulers(every: Sequence[Any], group: int, begin: int) -> dict[str, Any
     return found
 
 
-def _require_computed(what: str, schedule: Schedule, value: Any, group: int, now: int) -> None:
+def _require_computed(what: str, schedule: Schedule, value: float, group: int, now: int) -> None:
     [computed] = evaluate(build(schedule.rate, [STEP_TYPE]), np.float64(now))
     if not isclose(computed, value, rel_tol=RATE_TOLERANCE, abs_tol=RATE_TOLERANCE**2):
         raise OptionError(
@@ -140,7 +142,7 @@ def _require_computed(what: str, schedule: Schedule, value: Any, group: int, now
         )
 
 
-def of_scheduler(scheduler: Any, group: int, base: float | None = None) -> Schedule:
+def of_scheduler(scheduler: Scheduler, group: int, base: float | None = None) -> Schedule:
     """Return the schedule of a scheduler from its epoch 0 on, for the rate that a group has at first.
 
     Raises: OptionError as `of_schedulers`
@@ -151,19 +153,19 @@ def of_scheduler(scheduler: Any, group: int, base: float | None = None) -> Sched
     return FORMULAS[kind](scheduler, base, group)
 
 
-def epoch_of(schedulers: Sequence[Any]) -> int:
+def epoch_of(schedulers: Sequence[Scheduler]) -> int:
     """Return the number of steps that schedulers have made."""
     first = schedulers[0]
     return epoch_of(first._schedulers) if _kind(first) == "ChainedScheduler" else int(first.last_epoch)
 
 
-def _kind(scheduler: Any) -> str:
+def _kind(scheduler: Scheduler) -> str:
     paths = [OF_PYTORCH + name for name in FORMULAS]
     advice = ON_PLATEAUS if type(scheduler).__name__ == "ReduceLROnPlateau" else ADVICE
     return known_class(scheduler, paths, "a scheduler", advice).removeprefix(OF_PYTORCH)
 
 
-def _product(every: Sequence[Any], group: int) -> Schedule:
+def _product(every: Sequence[Scheduler], group: int) -> Schedule:
     """Return the product of schedulers that multiply the rate by factors. Raises: OptionError for others"""
     for each in every:
         if _kind(each) not in FACTORS:
@@ -175,7 +177,7 @@ def _product(every: Sequence[Any], group: int) -> Schedule:
     first = every[0]
     factors = [_shifted(of_scheduler(s, group, 1.0), int(s.last_epoch - first.last_epoch)) for s in every]
 
-    def at(t: Any) -> Any:
+    def at(t: Var) -> Var:
         rate = Constant(STEP_TYPE, float(first.base_lrs[group]))()
         for factor in factors:
             rate = rate * factor.rate(t)

@@ -10,6 +10,7 @@ from catgrad.errors import OptionError, require_one_of
 from catgrad.frontends.imported import Imported
 from catgrad.frontends.torch.aten.operands import dtype_from
 from catgrad.frontends.torch.tracing.axes import Dynamic, names_of_axes, wanted_axes
+from catgrad.frontends.torch.types import Tensor
 from catgrad.types import NdArrayType
 
 Types = tuple[NdArrayType, ...]
@@ -61,7 +62,7 @@ class Sizes:
             if isinstance(size, Dim)
         }
 
-    def of_targets(self, targets: Sequence[Any], dynamic: Mapping[str, Any]) -> Types:
+    def of_targets(self, targets: Sequence[Tensor], dynamic: Mapping[str, Any]) -> Types:
         """Return the types of targets like these, whose symbolic axes are those of `dynamic`, or found.
 
         Raises: OptionError for a target that is no tensor, or for an axis that has not the size of its name
@@ -104,7 +105,7 @@ class Sizes:
         return tuple(axes.get(axis, int(number)) for axis, number in enumerate(numbers))
 
 
-def _named(targets: Sequence[Any], dynamic: Mapping[str, Any]) -> list[dict[int, Dim] | None]:
+def _named(targets: Sequence[Tensor], dynamic: Mapping[str, Any]) -> list[dict[int, Dim] | None]:
     """Return the named axes of each target; None where none are given."""
     owners = [f"targets_{k}" for k in range(len(targets))]
     for name in dynamic:

@@ -17,22 +17,23 @@ from catgrad.errors import OptionError
 from catgrad.frontends.torch.training.cycles import ADVICE
 from catgrad.learn.options import number
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
-Factor = Callable[[Any], Any]
+Factor = Callable[[Var], Var]
 """A function from the step t, a float64 scalar of the term, to a factor of the learning rate."""
 
 MODULE = "transformers.optimization"
 
 
-def _number(value: float) -> Any:
+def _number(value: float) -> Var:
     return Constant(NdArrayType((), Dtype.float64), value)()
 
 
 def _warmed(steps: float, after: Factor) -> Factor:
     """Return a line from 0 to 1 over the first steps, and another factor after them."""
 
-    def at(t: Any) -> Any:
+    def at(t: Var) -> Var:
         later = after(ops.maximum(t, _number(steps)))  # a root or a power may not exist before
         return ops.select(t < steps, t / max(1.0, steps), later) if steps else later
 
@@ -49,7 +50,7 @@ def _then_cosine(
 ) -> Factor:
     length = max(1.0, num_training_steps - num_warmup_steps)
 
-    def after(t: Any) -> Any:
+    def after(t: Var) -> Var:
         wave = _wave((num_cycles * 2) * ((t - num_warmup_steps) / length))
         return _above_zero(wave * (1 - min_lr_rate) + min_lr_rate)
 
@@ -61,7 +62,7 @@ def _then_cosine_with_restarts(
 ) -> Factor:
     length = max(1.0, num_training_steps - num_warmup_steps)
 
-    def after(t: Any) -> Any:
+    def after(t: Var) -> Var:
         progress = (t - num_warmup_steps) / length
         cycles = num_cycles * progress
         return ops.select(progress >= 1, _number(0.0), _wave(cycles - ops.floor(cycles)))
@@ -80,7 +81,7 @@ def _then_polynomial(
             "give num_training_steps of the whole training",
         )
 
-    def after(t: Any) -> Any:
+    def after(t: Var) -> Var:
         remaining = _above_zero(1 - (t - num_warmup_steps) / length)
         decay = (lr_init - lr_end) * remaining**power + lr_end
         return ops.select(t > num_training_steps, _number(lr_end), decay) / lr_init
@@ -95,11 +96,11 @@ def _then_inverse_root(num_warmup_steps: float, timescale: float) -> Factor:
     return _warmed(num_warmup_steps, lambda t: 1 / ops.sqrt((t + shift) / timescale))
 
 
-def _wave(cycles: Any) -> Any:
+def _wave(cycles: Var) -> Var:
     return 0.5 * (1 + ops.cos(pi * cycles))
 
 
-def _above_zero(factor: Any) -> Any:
+def _above_zero(factor: Var) -> Var:
     return ops.maximum(factor, _number(0.0))
 
 
@@ -117,7 +118,7 @@ WARM_UPS: Mapping[str, Callable[..., Factor]] = {
 """Functions of transformers.optimization, of the keywords that they are given before."""
 
 
-def factor_of(function: Any) -> Factor:
+def factor_of(function: Callable[[int], float]) -> Factor:
     """Return a function of LambdaLR as a factor. Raises: OptionError if it is none of transformers'"""
     inner, keywords = function, dict[str, Any]()
     if type(function) is partial and not function.args:

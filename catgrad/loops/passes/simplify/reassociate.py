@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, Scalar, operands_of
 from catgrad.ops.arithmetic import Multiply
 
 Depths = Mapping[Variable | Buffer, int]
@@ -40,7 +40,7 @@ class _Reassociated(Rewriter):
     def _changed(self, old: Scalar) -> Scalar:
         if not (isinstance(old, Compute) and isinstance(old.op, Multiply) and old.dtype.is_floating):
             return super()._changed(old)
-        product, *others = sorted(map(self.scalar, _factors(old)), key=self._depth)
+        product, *others = sorted(map(self.scalar, operands_of(Multiply, old)), key=self._depth)
         for factor in others:
             product = Compute(Multiply(), old.dtype, (product, factor))
         return product
@@ -55,11 +55,3 @@ class _Reassociated(Rewriter):
             *(load.buffer for load in loads if not load.buffer.order),
         ]
         return max((self.depths.get(each, 0) for each in changing), default=0)
-
-
-def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply):
-        for operand in scalar.operands:
-            yield from _factors(operand)
-    else:
-        yield scalar

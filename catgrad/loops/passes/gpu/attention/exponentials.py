@@ -12,7 +12,16 @@ import numpy as np
 from catgrad.loops.ir.scalar import Compute, Scalar, number
 from catgrad.ops.arithmetic import Multiply
 from catgrad.ops.scalar import FloatMap, ScalarMap
+from catgrad.terms.op import Op
 from catgrad.types import Dtype
+
+FLOAT = Dtype.float32
+"""The dtype of scores, and of sums."""
+
+
+def of_floats(op: Op, *operands: Scalar) -> Compute:
+    """Compute an operation in the dtype of scores."""
+    return Compute(op, FLOAT, operands)
 
 
 class Exp2(FloatMap, register=False):

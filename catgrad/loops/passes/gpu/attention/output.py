@@ -8,14 +8,13 @@ from catgrad.loops.ir.index import index
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Store, Substituted
 from catgrad.loops.ir.scalar import Bounds, Compute, Load, Scalar, number
 from catgrad.loops.ir.steps import Attend
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2, MaximumNumber
+from catgrad.loops.passes.gpu.attention.exponentials import FLOAT, Exp2, MaximumNumber, of_floats
 from catgrad.loops.passes.gpu.attention.sizes import Sizes
-from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
+from catgrad.loops.passes.gpu.attention.tensor_tiles import TensorTiles
 from catgrad.loops.passes.gpu.products.thread_tiles import unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Log
-from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 
@@ -39,7 +38,7 @@ class Output(TensorTiles):
         """Replace the scores of a tile by exponentials, and add them up."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
         best = self.own(self.registers("best", own), own)
-        find = self.set(best.buffer, own, _float(MaximumNumber(), best, score))
+        find = self.set(best.buffer, own, of_floats(MaximumNumber(), best, score))
         begin = self.set(best.buffer, own, number(-inf, FLOAT))
         return [
             self.of_threads(unrolled(own, [begin, *unrolled(self.columns.own, [find])])),
@@ -49,7 +48,7 @@ class Output(TensorTiles):
     def rescaled(self, factor: Scalar) -> list[Item]:
         """Rescale the output of a row."""
         output = self.own(self.output, self.outputs)
-        rescale = self.set(self.output, self.outputs, _float(Multiply(), output, factor))
+        rescale = self.set(self.output, self.outputs, of_floats(Multiply(), output, factor))
         return unrolled(self.column.own, [rescale])
 
     def _exponentials(self, best: Load) -> list[Item]:
@@ -59,18 +58,20 @@ class Output(TensorTiles):
         newest, combine = self.of_lanes("newest", Maximum(), best.buffer)
         # A row of scores -inf has no exponentials yet, rather than those of NaN.
         is_none = Compute(Equal(), Dtype.bool, (newest, number(-inf, FLOAT)))
-        base = _float(Select(), is_none, number(0, FLOAT), self.scaled(newest))
-        factor = _float(self.exp2, _float(Subtract(), self.scaled(greatest), base))
+        base = of_floats(Select(), is_none, number(0, FLOAT), self.scaled(newest))
+        factor = of_floats(self.exp2, of_floats(Subtract(), self.scaled(greatest), base))
         exponentials: list[Item] = [
             self.set(
-                self.scores, self.own_scores, _float(self.exp2, _float(Subtract(), self.scaled(score), base))
+                self.scores,
+                self.own_scores,
+                of_floats(self.exp2, of_floats(Subtract(), self.scaled(score), base)),
             ),
             Accumulate(self.sums, total.indices, Add(), score),
         ]
         return [
             combine,
             Accumulate(newest.buffer, newest.indices, Maximum(), greatest),
-            self.set(self.sums, own, _float(Multiply(), total, factor)),
+            self.set(self.sums, own, of_floats(Multiply(), total, factor)),
             *self.rescaled(factor),
             self.set(self.greatest, own, newest),
             *unrolled(self.columns.own, exponentials),
@@ -81,8 +82,8 @@ class Output(TensorTiles):
         own = self.rows.own
         total, combine = self.of_lanes("total", Add(), self.sums)
         # One division for each row rather than for each element.
-        share = _float(Divide(), number(1, FLOAT), total)
-        output = _float(Multiply(), self.own(self.output, self.outputs), share)
+        share = of_floats(Divide(), number(1, FLOAT), total)
+        output = of_floats(Multiply(), self.own(self.output, self.outputs), share)
         divided = self.by_rows(self.output, self.column)
         divide = unrolled(self.column.own, [self.set(divided, (*own, *self.column.own), output)])
         return [
@@ -93,12 +94,10 @@ class Output(TensorTiles):
 
     def _logarithms(self, result: Load, total: Scalar) -> list[Item]:
         """Store the logarithm of each row's sum of exponentials, by the first of its threads."""
-        greatest = _float(Multiply(), self.own(self.greatest, self.rows.own), number(self.step.scale, FLOAT))
-        logsumexp = _float(Add(), greatest, _float(Log(), total))
+        greatest = of_floats(
+            Multiply(), self.own(self.greatest, self.rows.own), number(self.step.scale, FLOAT)
+        )
+        logsumexp = of_floats(Add(), greatest, of_floats(Log(), total))
         at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
         conditions = (Bounds(index(self.lane), 1, False, True), *self.rows.within(self.rows.place))
         return unrolled(self.rows.own, [Store(result.buffer, at, logsumexp)], conditions)
-
-
-def _float(op: Op, *operands: Scalar) -> Compute:
-    return Compute(op, FLOAT, operands)

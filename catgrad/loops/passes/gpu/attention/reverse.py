@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from catgrad.loops.ir.nest import Item, Substituted
-from catgrad.loops.ir.scalar import Buffer, Compute, Masked, Scalar, number
+from catgrad.loops.ir.scalar import Buffer, Masked, Scalar, number
 from catgrad.loops.ir.steps import Attend
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
+from catgrad.loops.passes.gpu.attention.exponentials import FLOAT, Exp2, of_floats, to_base_2
 from catgrad.loops.passes.gpu.attention.sizes import Sizes
-from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
+from catgrad.loops.passes.gpu.attention.tensor_tiles import TensorTiles
 from catgrad.loops.passes.gpu.products.thread_tiles import Side, unrolled
 from catgrad.ops.arithmetic import Multiply, Subtract
-from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 
@@ -34,7 +33,7 @@ class Reverse(TensorTiles):
             stored = self.by_rows(result, side)
             total: Scalar = self.own(result, own)
             if side is self.feature:
-                total = _float(Multiply(), total, number(self.step.scale, FLOAT))
+                total = of_floats(Multiply(), total, number(self.step.scale, FLOAT))
             if side is self.feature or stored is not result:
                 by_rows = (*self.rows.own, *side.own)
                 end.append(self.of_threads(unrolled(by_rows, [self.set(stored, by_rows, total)])))
@@ -44,13 +43,13 @@ class Reverse(TensorTiles):
     def weights(self, base: Scalar) -> list[Item]:
         """Compute the weights again, in place of the scores."""
         score = self.own(self.scores, self.own_scores)
-        weight = _float(self.exp2, _float(Subtract(), self.scaled(score), base))
+        weight = of_floats(self.exp2, of_floats(Subtract(), self.scaled(score), base))
         set_weight = self.set(self.scores, self.own_scores, weight)
         return [*self.mask(), self.of_threads(unrolled(self.own_scores, [set_weight]))]
 
     def of_scores(self, difference: Scalar) -> list[Item]:
         """Compute the cotangents of the scores, but for their scale, in place of the products."""
-        of_score = _float(Multiply(), self.own(self.scores, self.own_scores), difference)
+        of_score = of_floats(Multiply(), self.own(self.scores, self.own_scores), difference)
         set_cotangent = self.set(self.products, self.own_scores, of_score)
         return [self.of_threads(unrolled(self.own_scores, [set_cotangent]))]
 
@@ -63,7 +62,7 @@ class Reverse(TensorTiles):
         own = self.rows.own
         registers = [self.registers(name, own) for name in ("bases", "negatives")]
         logsumexp, inner = self.numbers_of_queries
-        negative = _float(Subtract(), number(0, FLOAT), inner)
+        negative = of_floats(Subtract(), number(0, FLOAT), inner)
         numbers = zip(registers, (to_base_2(logsumexp), negative), strict=True)
         begin: list[Item] = [self.set(register, own, number) for register, number in numbers]
         base, below = (self.own(each, own) for each in registers)
@@ -75,7 +74,3 @@ class Reverse(TensorTiles):
         at, within = Substituted(self.query.values(self.query.place)), self.query.within(self.query.place)
         loads = [at.scalar(scalar) for scalar in self.step.operands[4:]]
         return [Masked(within, load, number(0, FLOAT)) for load in loads] if within else loads
-
-
-def _float(op: Op, *operands: Scalar) -> Compute:
-    return Compute(op, FLOAT, operands)

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.nest import Item, Kernel
-from catgrad.loops.ir.scalar import Compute, Scalar
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.machine import Machine
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
+from catgrad.loops.passes.gpu.attention.exponentials import Exp2, of_floats, to_base_2
 from catgrad.loops.passes.gpu.attention.output import Output
 from catgrad.loops.passes.gpu.attention.reverse import Reverse
 from catgrad.loops.passes.gpu.attention.sizes import Sizes, factor_dtype, sizes
-from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT
 from catgrad.loops.passes.gpu.attention.warpgroups import warpgroup_attention
 from catgrad.loops.passes.gpu.products.warpgroups import either
 from catgrad.ops.arithmetic import Subtract
-from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 
@@ -126,10 +123,6 @@ class _OfKeys(_Reverse):
             *self.weights(to_base_2(logsumexp)),
             self.add_weighted(self.of_values, self.column, self.scores, self.cotangents, stage),
             *self.score(self.products, self.values, self.cotangents, stage),
-            *self.of_scores(_float(Subtract(), self.own(self.products, self.own_scores), inner)),
+            *self.of_scores(of_floats(Subtract(), self.own(self.products, self.own_scores), inner)),
             self.add_weighted(self.of_keys, self.feature, self.products, self.queries, stage),
         ]
-
-
-def _float(op: Op, *operands: Scalar) -> Compute:
-    return Compute(op, FLOAT, operands)

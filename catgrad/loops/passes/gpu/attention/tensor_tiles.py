@@ -23,7 +23,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
+from catgrad.loops.passes.gpu.attention.exponentials import FLOAT, Exp2, of_floats, to_base_2
 from catgrad.loops.passes.gpu.attention.masks import one_sided, where_violated
 from catgrad.loops.passes.gpu.attention.sizes import FRAGMENT_ROWS, STAGES, Sizes, sides, slices
 from catgrad.loops.passes.gpu.products.operands import Operand, Terms, Threads
@@ -34,8 +34,6 @@ from catgrad.loops.passes.gpu.products.thread_tiles import Side, ThreadTiles, st
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.terms.op import Op
 from catgrad.types import Dtype
-
-FLOAT = Dtype.float32
 
 LANES = 4
 """Threads that have a row."""
@@ -136,7 +134,7 @@ class TensorTiles(ThreadTiles):
     def _add_products(
         self, sums: Buffer, own: Sequence[Variable], k: Variable, left: Scalar, right: Scalar
     ) -> Item:
-        term = Compute(Multiply(), FLOAT, (converted(left, FLOAT), converted(right, FLOAT)))
+        term = of_floats(Multiply(), converted(left, FLOAT), converted(right, FLOAT))
         add = unrolled(own, [Accumulate(sums, self.own(sums, own).indices, Add(), term)])
         return self.of_threads([Loop(k, add, axis=Axis.TENSOR)])
 

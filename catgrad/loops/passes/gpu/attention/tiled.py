@@ -26,12 +26,12 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
+from catgrad.loops.passes.gpu.attention.exponentials import FLOAT, of_floats
 from catgrad.loops.passes.gpu.attention.pairs import Element, Pairs, padded
 from catgrad.loops.passes.gpu.products.thread_tiles import RUN, SIDE, THREADS, Side, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Exp, Log
-from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 WIDTHS = ((64, 32), (32, 32), (32, 16), (16, 16))
@@ -42,8 +42,6 @@ MAX_TILE_BYTES = 48 * 2**10
 
 MAX_RESULTS = 16
 """Elements of each result that a thread keeps in registers."""
-
-FLOAT = Dtype.float32
 
 
 def attention(step: Attend) -> Kernel:
@@ -170,7 +168,7 @@ class _Forward(_Tiles):
     def _scores(self) -> list[Item]:
         """Compute scores, and of each row the greatest that the thread has."""
         own, score = self.rows.own, self.own(self.scores, self.own_scores)
-        scaled: Scalar = _float(Multiply(), score, number(self.step.scale, FLOAT))
+        scaled: Scalar = of_floats(Multiply(), score, number(self.step.scale, FLOAT))
         scaled = Masked(self.exists, scaled, number(-inf, FLOAT)) if self.exists else scaled
         best = self.registers("best", own)
         best_at = self.own(best, own)
@@ -201,18 +199,18 @@ class _Forward(_Tiles):
                 self.set(newest, own, greatest),
                 Loop(thread, [Accumulate(newest, latest.indices, Maximum(), other)], axis=Axis.UNROLLED),
                 # A row of scores -inf has no exponentials yet, rather than those of NaN.
-                self.set(base, own, _float(Select(), is_none, number(0, FLOAT), latest)),
-                self.set(factor, own, _float(Exp(), _float(Subtract(), greatest, zero))),
+                self.set(base, own, of_floats(Select(), is_none, number(0, FLOAT), latest)),
+                self.set(factor, own, of_floats(Exp(), of_floats(Subtract(), greatest, zero))),
                 self.set(self.greatest, own, latest),
-                self.set(self.sums, own, _float(Multiply(), self.own(self.sums, own), rescale)),
+                self.set(self.sums, own, of_floats(Multiply(), self.own(self.sums, own), rescale)),
             ]),
             *unrolled(self.own_scores, [
-                self.set(self.scores, self.own_scores, _float(Exp(), _float(Subtract(), score, zero))),
+                self.set(self.scores, self.own_scores, of_floats(Exp(), of_floats(Subtract(), score, zero))),
                 Accumulate(self.sums, self.own(self.sums, own).indices, Add(), score),
                 Store(self.weights, weight.indices, score),
             ]),
             *unrolled(outputs, [
-                self.set(self.output, outputs, _float(Multiply(), self.own(self.output, outputs), rescale))
+                self.set(self.output, outputs, of_floats(Multiply(), self.own(self.output, outputs), rescale))
             ]),
         ]  # fmt: skip
 
@@ -225,10 +223,10 @@ class _Forward(_Tiles):
         other = Load(self.partial, self._at(index(thread)))
         add = Loop(thread, [Accumulate(whole, total.indices, Add(), other)], axis=Axis.UNROLLED)
         combine = unrolled(own, [self.set(whole, own, number(0, FLOAT)), add])
-        quotient = _float(Divide(), self.own(self.output, (*own, *self.column.own)), total)
+        quotient = of_floats(Divide(), self.own(self.output, (*own, *self.column.own)), total)
         stores = self.store(0, self.column, quotient)
         if len(self.step.results) > 1:
-            logsumexp = _float(Add(), self.own(self.greatest, own), _float(Log(), total))
+            logsumexp = of_floats(Add(), self.own(self.greatest, own), of_floats(Log(), total))
             result = self.step.results[1]
             at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
             first = Bounds(index(self.threads[1]), 1, False, True)
@@ -288,9 +286,11 @@ class _Reverse(_Tiles):
         at = Substituted({self.step.query: self.query.index})
         logsumexp, of_query = (at.scalar(each) for each in self.step.operands[4:])
         scale, zero = number(self.step.scale, FLOAT), number(0, FLOAT)
-        weight: Scalar = _float(Exp(), _float(Subtract(), _float(Multiply(), score, scale), logsumexp))
-        of_score: Scalar = _float(Multiply(), score, _float(Subtract(), inner, of_query))
-        of_score = _float(Multiply(), of_score, scale)
+        weight: Scalar = of_floats(
+            Exp(), of_floats(Subtract(), of_floats(Multiply(), score, scale), logsumexp)
+        )
+        of_score: Scalar = of_floats(Multiply(), score, of_floats(Subtract(), inner, of_query))
+        of_score = of_floats(Multiply(), of_score, scale)
         conditions = (*self.rows.within(self.rows.place), *self.exists)
         if conditions:
             weight, of_score = (Masked(conditions, each, zero) for each in (weight, of_score))
@@ -303,10 +303,6 @@ class _Reverse(_Tiles):
             *self.score(products, rows[1], columns[1], self.column),
             *unrolled(self.own_scores, stores),
         ]
-
-
-def _float(op: Op, *operands: Scalar) -> Compute:
-    return Compute(op, FLOAT, operands)
 
 
 def _plain(tile: Buffer) -> Element:

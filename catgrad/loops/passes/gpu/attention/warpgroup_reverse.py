@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from catgrad.loops.ir.index import index
 from catgrad.loops.ir.nest import Await, Item, Loop, Substituted, rewritten
-from catgrad.loops.ir.scalar import Compute, Scalar
+from catgrad.loops.ir.scalar import Scalar
 from catgrad.loops.ir.steps import Attend
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2, to_base_2
+from catgrad.loops.passes.gpu.attention.exponentials import Exp2, of_floats, to_base_2
 from catgrad.loops.passes.gpu.attention.reverse import Reverse
 from catgrad.loops.passes.gpu.attention.sizes import Sizes
-from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT
 from catgrad.loops.passes.gpu.attention.warpgroup_tiles import (
     COTANGENTS,
     KEYS,
@@ -54,8 +53,7 @@ class _WarpgroupReverse(WarpgroupTiles, Reverse):
     def differences(self, op: Add | Subtract, other: Scalar) -> list[Item]:
         """Compute the cotangents of the scores, and round them."""
         product = self.own(self.products, self.own_scores)
-        difference = Compute(op, FLOAT, (product, other))
-        return [*self.of_scores(difference), self.round(self.factors, self.products)]
+        return [*self.of_scores(of_floats(op, product, other)), self.round(self.factors, self.products)]
 
 
 class OfQueries(_WarpgroupReverse):

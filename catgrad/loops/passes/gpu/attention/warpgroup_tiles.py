@@ -13,9 +13,9 @@ from catgrad.loops.ir.index import Index, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Reduce, Store, Substituted
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend
-from catgrad.loops.passes.gpu.attention.exponentials import Exp2
+from catgrad.loops.passes.gpu.attention.exponentials import FLOAT, Exp2, of_floats
 from catgrad.loops.passes.gpu.attention.sizes import Sizes
-from catgrad.loops.passes.gpu.attention.tensor_tiles import FLOAT, TensorTiles
+from catgrad.loops.passes.gpu.attention.tensor_tiles import TensorTiles
 from catgrad.loops.passes.gpu.products.roles import narrowed
 from catgrad.loops.passes.gpu.products.thread_tiles import Side
 from catgrad.ops.arithmetic import Add, Multiply
@@ -104,7 +104,7 @@ class WarpgroupTiles(TensorTiles):
 
 
 def _product(*factors: Scalar) -> Compute:
-    return Compute(Multiply(), FLOAT, tuple(converted(each, FLOAT) for each in factors))
+    return of_floats(Multiply(), *(converted(each, FLOAT) for each in factors))
 
 
 def _by_warpgroups(variables: Sequence[Variable], s: Store | Reduce | Accumulate) -> Loop:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import Indices, Kernel, Store, Substituted, perfect_nest
-from catgrad.loops.ir.scalar import Compute, Load, Scalar, is_zero
+from catgrad.loops.ir.scalar import Compute, Load, Scalar, is_zero, operands_of
 from catgrad.loops.passes.gpu.products.roles import MatrixProduct
 from catgrad.ops.arithmetic import Add, Maximum
 
@@ -31,7 +31,7 @@ def tail(kernel: Kernel, found: MatrixProduct) -> Tail | None:
     if len(body) != 1 or not isinstance(store, Store) or store.buffer.alias is not None:
         return None
     relu, scalar = _rectified(store.scalar)
-    terms = [*_terms(scalar)]
+    terms = [*operands_of(Add, scalar)]
     loads = [term for term in terms if isinstance(term, Load) and term.dtype is store.buffer.type.dtype]
     own = [load for load in loads if load.buffer is found.reduce.buffer]
     values = _matched(own[0].indices, found.reduce.indices) if len(own) == 1 else None
@@ -49,14 +49,6 @@ def _rectified(scalar: Scalar) -> tuple[bool, Scalar]:
         if len(rest) == 1:
             return True, rest[0]
     return False, scalar
-
-
-def _terms(scalar: Scalar) -> Iterator[Scalar]:
-    if isinstance(scalar, Compute) and isinstance(scalar.op, Add):
-        for operand in scalar.operands:
-            yield from _terms(operand)
-    else:
-        yield scalar
 
 
 def _matched(here: Indices, there: Sequence[Index]) -> dict[Variable, Index] | None:
