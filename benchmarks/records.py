@@ -79,7 +79,7 @@ def fastest(times: Mapping[str, float]) -> str | None:
     return min(times, key=times.__getitem__, default=None)
 
 
-def described(**facts: Any) -> dict[str, Any]:
+def described(**facts: object) -> dict[str, object]:
     """Describe this machine."""
     return {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(), **facts}
 

@@ -89,7 +89,7 @@ class Stored:
     def __repr__(self) -> str:
         return f"Stored({self.array.dtype}{list(self.array.shape)})"
 
-    def _kind(self) -> tuple[Any, ...]:
+    def _kind(self) -> tuple[object, ...]:
         return self.array.dtype, self.array.shape
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from catgrad.programs.ports import Port
 from catgrad.programs.program import Program
+from catgrad.types import NdArrayType
 
 FILE = "manifest.json"
 """The name of the file."""
@@ -49,17 +50,17 @@ def terms_sha256(program: Program) -> Mapping[str, str]:
     return {"terms_sha256": program.digest} if program.digest else {}
 
 
-def _file(path: Path) -> Mapping[str, Any]:
+def _file(path: Path) -> Mapping[str, object]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
 
 
-def _ports(ports: Iterable[Port]) -> list[Mapping[str, Any]]:
+def _ports(ports: Iterable[Port]) -> list[Mapping[str, object]]:
     """Describe the arrays of a call, without the tables."""
     return [_array(port.name, port.type) for port in ports if not port.role.is_table]
 
 
-def _array(name: str, type: Any) -> Mapping[str, Any]:
+def _array(name: str, type: NdArrayType) -> Mapping[str, object]:
     shape = [size if isinstance(size, int) else str(size) for size in type.shape]
     return {"name": name, "dtype": type.dtype.name, "shape": shape}

@@ -79,7 +79,7 @@ class CFunctions(KernelFunctions[CFunction]):
         kernels = KernelLibrary(backend.dialect, self.machine, namer, self.companion, stored, arena="a")
         super().__init__(backend, program, kernels)
         self.structs = TableStructs(program, self.dialect)
-        self.arenas: dict[Any, Arena] = {}
+        self.arenas: dict[object, Arena] = {}
         self.layer_parameters: tuple[LayerParameter, ...] = ()
         """Further parameters of functions of layers, beside tables, arrays and sizes."""
         self.taken: dict[FunctionPrinter, dict[Buffer, tuple[Role, Member]]] = {}

@@ -26,7 +26,7 @@ class Plans:
 
     def __init__(self, expected: Expected, plan: Callable[[dict[str, int]], Plan]) -> None:
         self.expected, self.plan = expected, plan
-        self._known: dict[tuple[Any, ...], Plan] = {}
+        self._known: dict[tuple[object, ...], Plan] = {}
 
     def of(self, values: Sequence[Any]) -> tuple[Plan, list[Array]]:
         """Return the plan for these values, and the values as arrays, checked unless such shapes have been.

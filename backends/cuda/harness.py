@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
-from catgrad.types import Array
+from catgrad.types import Array, NdArrayType
 
 from ..c.harness import LibraryFunction
 from ..c.plans import MAX_CACHED_PLANS, Plan
@@ -25,9 +26,9 @@ class DeviceFunction(LibraryFunction):
 
     def __init__(self, device: Device, program: Program, function: Function, many: bool = False) -> None:
         super().__init__(device, program, function, many)
-        self._known: dict[tuple[Any, ...], Plan] = {}
+        self._known: dict[tuple[object, ...], Plan] = {}
 
-    def __call__(self, *values: Any) -> list[Any]:
+    def __call__(self, *values: ArrayLike) -> list[Any]:
         """Call the function; returns the results in its order."""
         plan, arrays = self._checked(values)
         return self._returned(self.run(plan, arrays), values)
@@ -65,7 +66,7 @@ class DeviceFunction(LibraryFunction):
         named = zip(arrays, names, expected.types, strict=True)
         return plan, [self._on_device(array, name, type) for array, name, type in named]
 
-    def _on_device(self, array: DeviceArray | Array, what: str, type: Any) -> DeviceArray:
+    def _on_device(self, array: DeviceArray | Array, what: str, type: NdArrayType) -> DeviceArray:
         if isinstance(array, DeviceArray):
             if array.dtype != type.dtype.numpy:
                 raise TypeError(f"{what} must be {type.dtype.numpy}, but it is {array.dtype}; convert it")
@@ -75,7 +76,7 @@ class DeviceFunction(LibraryFunction):
         new.put(checked)
         return new
 
-    def _returned(self, results: Sequence[DeviceArray], values: Sequence[Any]) -> list[Any]:
+    def _returned(self, results: Sequence[DeviceArray], values: Sequence[ArrayLike]) -> list[Any]:
         """Return results on the host, or on the device like the first argument there."""
         here = [value for value in values if self.library.has(value)]
         return [self.library.like(array, here[0]) if here else array.get() for array in results]

@@ -23,12 +23,12 @@ from .functions import methods
 from .session import Model, Module, Place, Wire
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Import the emitted module; returns the class `CompiledModel`."""
     return loaded(artifact.program, Module(artifact.source, Wire(has_int64=False)))
 
 
-def loaded(program: Program, module: Module) -> Any:
+def loaded(program: Program, module: Module) -> type:
     """Return the class `CompiledModel` with the functions of a module, and its learner."""
     attributes: dict[str, Any] = {"module": module}
     names = methods(program)
@@ -40,7 +40,7 @@ def loaded(program: Program, module: Module) -> Any:
     return class_of_models(program, attributes, ModuleLearner)
 
 
-def initial(module: Module, program: Program, function: Function, seed: Any = 0) -> list[Array]:
+def initial(module: Module, program: Program, function: Function, seed: ArrayLike = 0) -> list[Array]:
     """Compute the initial values of a table, determined by the seed."""
     [checked] = Expected(function.name, ("seed",), function.argument_types).checked([seed])
     [role] = [role for role, kind in INITIAL.items() if kind is function.kind]

@@ -7,7 +7,6 @@ other targets raise IndexError.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
@@ -61,7 +60,7 @@ JAX = Package(
 )
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Return the class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
     JAX.require("the target jax")
     return load_module(artifact, base=Unforked)

@@ -44,7 +44,7 @@ class Graph:
 
     def __init__(self, around: Graph | None = None, reserved: Sequence[str] = ()) -> None:
         self.namer: Namer = around.namer if around else Namer(reserved)
-        self.constants: dict[Any, tuple[str, Array]] = around.constants if around else {}
+        self.constants: dict[object, tuple[str, Array]] = around.constants if around else {}
         self.sizes: dict[Size, str] = dict(around.sizes) if around else {}
         self.nodes: list[Any] = []
 

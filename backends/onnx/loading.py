@@ -91,7 +91,7 @@ class Learner(PureLearner):
         write_atomically(Path(path), [proto.SerializeToString()])
 
 
-def load(artifact: Artifact, threads: int = 0) -> Any:
+def load(artifact: Artifact, threads: int = 0) -> type:
     """Return the class `CompiledModel` with the emitted functions; 0 threads are as many as there are cores.
 
     Raises: ToolError without ONNX Runtime, or if that lacks an operator at a dtype

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from catgrad.dims import Size
 from catgrad.ops.extrema import Iota
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.literal import ArrayLiteral
@@ -102,7 +104,7 @@ def flip(g: Graph, op: Flip, x: Value) -> str:
     return g.add("Slice", x, *map(g.constant, (starts, ends, list(op.axes), steps))) if n else x
 
 
-def _refused(g: Graph, index: Value, size: Any) -> str:
+def _refused(g: Graph, index: Value, size: Size) -> str:
     """Move negative indices, which ONNX counts from the back, beyond the end, where they are errors."""
     end = g.number(size) if index.dtype is Dtype.int64 else g.cast(g.number(size), index.dtype)
     return g.add("Where", g.add("Less", index, g.like(index, 0)), end, index)
@@ -114,7 +116,7 @@ def gather(g: Graph, op: Gather, x: Value, index: Value) -> str:
     return g.add("Gather", x, _refused(g, index, op.rows), axis=0)
 
 
-def _zeros(g: Graph, x: Value, shape: Any) -> str:
+def _zeros(g: Graph, x: Value, shape: Sequence[Size]) -> str:
     return g.add("Expand", g.like(x, 0), g.shape(shape))
 
 

@@ -42,9 +42,9 @@ def _refusing(kind: Kind, lacks: Collection[Kind]) -> Callable[..., NoReturn]:
 
 def load_module(
     artifact: Artifact,
-    find: Callable[[ModuleType], Any] = lambda module: module.CompiledModel,
+    find: Callable[[ModuleType], type] = lambda module: module.CompiledModel,
     base: type[Copied] = Copied,
-) -> Any:
+) -> type:
     """Run the artifact's main file as a new module, and return a class of it, by default `CompiledModel`.
 
     It runs only text that was just emitted, never a file. Its learner gets the methods of a base.

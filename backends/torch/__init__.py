@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.artifact import Artifact
 from catgrad.backend import Backend
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
@@ -38,7 +36,7 @@ SUMS = (ScatterAdd, ScatterAddAlongAxis, Fold)
 PYTORCH = Package(name="PyTorch", module="torch", install="pip install torch")
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Return the class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
     return load_module(artifact, base=Unforked)

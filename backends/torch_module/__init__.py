@@ -24,7 +24,7 @@ from .prepare import ENTRIES, prepare
 from .skeleton import examples, optimizers
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Load the emitted module as functions on arrays. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
     return harness(artifact)

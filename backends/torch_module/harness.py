@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def harness(artifact: Artifact) -> Any:
+def harness(artifact: Artifact) -> type:
     """Return the class `CompiledModel` of a module, whose class is its attribute `Module`.
 
     The program of a task has predict, loss, rev, rev_p and grads; others have their functions.

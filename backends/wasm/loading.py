@@ -16,7 +16,7 @@ from .build import MAX_THREADS, library, modules
 BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
-def load(artifact: Artifact, exact: bool = False) -> Any:
+def load(artifact: Artifact, exact: bool = False) -> type:
     """Compile the library, for speed or in `exact` arithmetic, and import the module.
 
     One with threads has as many as OMP_NUM_THREADS says, or else as there are processors. Returns the class

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catgrad.artifact import Artifact
 
 from ..javascript.loading import loaded
@@ -11,6 +9,6 @@ from ..javascript.session import Module, Wire
 from .adapter import node
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Import the emitted module; returns the class `CompiledModel`."""
     return loaded(artifact.program, Module(artifact.source, Wire(has_int64=False, bits=32), node))

@@ -18,11 +18,14 @@ from catgrad.learn import losses, optimisers
 from catgrad.learn.task import EMITTED, LEARNER, Task
 from catgrad.programs.ports import Kind, Role
 from catgrad.targets import get_backend
-from catgrad.types import NdArrayType
+from catgrad.types import Array, NdArrayType
 from catgrad.verification import draw_arrays
 
 if TYPE_CHECKING:
-    from catgrad.frontends.torch.training.compiled import Compilation
+    from torch import nn
+    from torch.optim.lr_scheduler import LRScheduler
+
+    from catgrad.frontends.torch.training.compiled import Compilation, ModuleLearner
 
 COMBINATORS = {"Optimiser", "clipped", "frozen", "grouped"}
 """Names of `catgrad.optimisers` that are no optimisers by themselves."""
@@ -60,7 +63,7 @@ class Training:
         return tuple(map(array_type, self.inputs))
 
     @cached_property
-    def module(self) -> Any:
+    def module(self) -> nn.Module:
         """The module. Raises: as `find` or `from_folder`; ToolError without PyTorch"""
         nn = _torch().nn
         if self.model.startswith(FOLDER):
@@ -81,7 +84,7 @@ class Training:
         return _optimiser(self.optimizer, self.lr, self.module)
 
     @cached_property
-    def rate_scheduler(self) -> Any:
+    def rate_scheduler(self) -> LRScheduler | None:
         """The scheduler of the optimiser, or None. Raises: OptionError for an unknown name or option"""
         return _scheduler(self.scheduler, self.optimiser) if self.scheduler else None
 
@@ -127,7 +130,7 @@ class Training:
         with guarded(f"{self.model} must compile", "mend the module, or what it is given"):
             return compilation.task()[1]
 
-    def learner(self, target: str, options: Sequence[str]) -> Any:
+    def learner(self, target: str, options: Sequence[str]) -> ModuleLearner:
         """Build the emitted program, and return the learner that begins with the module's weights.
 
         Raises: as `emitted`; ToolError if the program cannot be built or run here
@@ -137,7 +140,7 @@ class Training:
         imported, artifact = self.emitted(target, options, default=LEARNER)
         return ModuleLearner(learner_of(artifact), self.compilation, imported, artifact)
 
-    def batches(self, artifact: Artifact, count: int, classes: int) -> list[list[Any]]:
+    def batches(self, artifact: Artifact, count: int, classes: int) -> list[list[Array]]:
         """Draw batches: inputs from -2 to 2, targets from 0 to 1, whole numbers below `classes`."""
         from catgrad.frontends.torch.tensors import example_sizes
 
@@ -194,7 +197,7 @@ def _loss(text: str) -> Any:
         return made(**options)
 
 
-def _optimiser(text: str, lr: float | None, module: Any) -> Any:
+def _optimiser(text: str, lr: float | None, module: nn.Module) -> Any:
     """Return an optimiser of torch.optim, or one of catgrad that PyTorch lacks."""
     from catgrad.frontends.torch.training.optimiser_options import of_name
 

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import ArtifactError, brief, translated
 from catgrad.files import write_atomically
@@ -77,7 +78,9 @@ def file_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+def write(
+    path: str | Path, arrays: Mapping[str, ArrayLike], metadata: Mapping[str, Any] | None = None
+) -> None:
     """Write named arrays; an old file is replaced only when the new one is complete.
 
     `metadata` are texts and floats by key; `general.architecture` is catgrad unless they have it.

@@ -20,6 +20,7 @@ from catgrad.terms.attributes import guarded, read_operation, read_type, write_o
 from catgrad.terms.columns import check, read_columns, write_columns
 from catgrad.terms.components import connected_components
 from catgrad.terms.term import Edge, Term, assemble, edges
+from catgrad.types import NdArrayType
 
 FIELDS = {"sources", "targets", "hypergraph"}
 HYPERGRAPH_FIELDS = {"nodes", "edges", "adjacency", "quotient"}
@@ -70,7 +71,7 @@ def from_rust(text: str) -> Term:
 
 
 def _quotient(
-    types: list[Any], every: list[Edge], boundary: list[list[int]], left: list[int], right: list[int]
+    types: list[NdArrayType], every: list[Edge], boundary: list[list[int]], left: list[int], right: list[int]
 ) -> Term:
     """Assemble a term in which the nodes left[i] and right[i] are one wire."""
     component, count = connected_components(np.array(left, int), np.array(right, int), len(types))

@@ -32,6 +32,7 @@ from catgrad.terms.canonical import digest
 from catgrad.terms.columns import read_columns, write_columns
 from catgrad.terms.state import Slot
 from catgrad.terms.term import Term
+from catgrad.types import NdArrayType
 
 SUFFIX = ".catgrad.json"
 FORMAT, VERSION = "catgrad terms", 1
@@ -160,7 +161,7 @@ def _read_entry(data: Any) -> TermEntry:
     return TermEntry(Kind(data["kind"]), term, *sides)
 
 
-def _ports(data: Any, types: Sequence[Any]) -> tuple[Port, ...]:
+def _ports(data: Any, types: Sequence[NdArrayType]) -> tuple[Port, ...]:
     if len(_list(data)) != len(types):
         raise _refused("ports", f"{len(types)}, as many as wires at the boundary", len(data))
     ports = []
@@ -196,5 +197,5 @@ def _text(data: object) -> str:
     return data
 
 
-def _refused(what: str, must: str, found: Any) -> OptionError:
+def _refused(what: str, must: str, found: object) -> OptionError:
     return OptionError(f"{what} must be {must}", f"it is {repr(found)[:100]}", "write the file again")

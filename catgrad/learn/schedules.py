@@ -74,7 +74,7 @@ def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1
     for milestone in milestones:
         check_integer("a milestone of multi_step_decay", milestone, 0)
 
-    def at(t: Var) -> Any:
+    def at(t: Var) -> Var:
         count = ops.zeros_like(t)
         for milestone in milestones:
             count = count + ops.cast(t >= milestone, t.dtype)

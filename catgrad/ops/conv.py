@@ -104,7 +104,7 @@ class ConvTranspose(Convolution):
         self.require(min(sizes, default=0) >= 0, x, w, "large enough for the padding")
         return floating(x).with_shape((x.shape[0], w.shape[1] * self.groups, *sizes))
 
-    def image(self, x: Any, w: Any) -> Axes:
+    def image(self, x: Array | Var | NdArrayType, w: Array | Var | NdArrayType) -> Axes:
         """Return the sizes of y."""
         shortest = self.shortest(x.shape[2:], w.shape[2:])
         return tuple(n + rest for n, rest in zip(shortest, self.output_padding, strict=True))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError, UnsupportedOp
-from catgrad.initialisers import Normal, Stored, Uniform
+from catgrad.initialisers import Initialiser, Normal, Stored, Uniform
 from catgrad.naming import numbered
 from catgrad.programs.ports import TABLES, Kind, Role
 from catgrad.terms.state import Slot
@@ -181,7 +180,7 @@ class Interface:
         place = self.sprite.persistent[slot.name]
         return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
 
-    def _drawn(self, initial: Any) -> str:
+    def _drawn(self, initial: Initialiser) -> str:
         if isinstance(initial, Uniform):
             return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))
         if isinstance(initial, Normal):

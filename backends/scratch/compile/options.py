@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.errors import OptionError
 from catgrad.options import require_choices
@@ -46,8 +47,8 @@ class Options:
 
     batch: int = 1
     predict_batch: int = 1
-    weights: str | Mapping[str, Any] = ""
-    data: Sequence[Any] | None = field(default=None, compare=False)
+    weights: str | Mapping[str, ArrayLike] = ""
+    data: Sequence[ArrayLike] | None = field(default=None, compare=False)
     features: Sequence[str] = ()
     classes: Sequence[str] = ()
     sig_figs: int | None = None

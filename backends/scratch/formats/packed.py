@@ -39,7 +39,7 @@ class Text(ABC):
     form: ClassVar[str]
 
     @property
-    def items(self) -> tuple[Any, ...]:
+    def items(self) -> tuple[object, ...]:
         """Name, form and fields as items."""
         name, *values = astuple(self)
         return name, self.form, *values

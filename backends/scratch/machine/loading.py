@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
 
 from catgrad.artifact import Artifact
 from catgrad.programs.ports import Kind
@@ -16,7 +15,7 @@ from .learner import Learner
 from .projects import Machine
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Return the class `CompiledModel` of a sprite. Raises: ToolError if there is no virtual machine."""
     program = artifact.program
     blocks, project = opened(artifact, "sprite3"), partial(opened, artifact, "sb3")

@@ -167,7 +167,7 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _packed(items: Sequence[Value] | Array) -> dict[str, Any]:
+def _packed(items: Sequence[Value] | Array) -> dict[str, object]:
     if isinstance(items, np.ndarray):
         return {"numbers": _text(items.astype("<f8").tobytes()), "others": {}}
     others = {place: item for place, item in enumerate(items) if isinstance(item, str | bool)}

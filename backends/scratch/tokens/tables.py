@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from catgrad.errors import OptionError
 from catgrad.tokenizers import BPETokenizer, Tokenizer, UnigramTokenizer
@@ -81,7 +80,7 @@ class Tables:
         return pair_table(ranks, len(tokenizer.vocabulary), len(tokenizer.merges))
 
     @cached_property
-    def lists(self) -> dict[str, Sequence[Any]]:
+    def lists(self) -> dict[str, Sequence[object]]:
         """The constant lists."""
         tokenizer = self.tokenizer
         shown = [tokenizer.decoder.shown(token) for token in tokenizer.vocabulary]
@@ -92,7 +91,7 @@ class Tables:
             **self.model_lists(),
         }
 
-    def model_lists(self) -> dict[str, Sequence[Any]]:
+    def model_lists(self) -> dict[str, Sequence[object]]:
         """The lists of the model."""
         if not isinstance(self.tokenizer, BPETokenizer) or self.kind == "char":
             return {}
@@ -137,7 +136,7 @@ class UnigramTables(Tables):
         """The next node, by a node and a symbol."""
         return pair_table(self.nodes[0], len(self.alphabet) + 2, 0)
 
-    def model_lists(self) -> dict[str, Sequence[Any]]:
+    def model_lists(self) -> dict[str, Sequence[object]]:
         """The lists of the model."""
         return {
             "scores": self.tokenizer.scores,

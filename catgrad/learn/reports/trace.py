@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from catgrad.backend import Backend
 from catgrad.errors import ShapeError, require_one_of
@@ -224,7 +225,7 @@ def _accepted(array: Any) -> Any:
     return widened(array) if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16" else array
 
 
-def has_nan(array: Any) -> bool:
+def has_nan(array: ArrayLike) -> bool:
     """Tell whether an array has a NaN."""
     return _nans(widened(as_numpy(array))) > 0
 

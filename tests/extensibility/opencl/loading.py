@@ -37,7 +37,7 @@ class DeviceFunction(PureFunction):
         return results
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Build the kernels; returns the class `CompiledModel`."""
     program, host = artifact.program, dict[str, Any]()
     exec(artifact.text(f"{program.name}.py"), host)

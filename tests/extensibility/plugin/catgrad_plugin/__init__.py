@@ -33,7 +33,7 @@ class Bell(Op):
         return dy * (-2 * x * self(x))
 
 
-def load(artifact: Artifact) -> Any:
+def load(artifact: Artifact) -> type:
     """Run the emitted Python."""
     scope: dict[str, Any] = {}
     exec(artifact.source, scope)
