@@ -11,7 +11,14 @@ from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, copies_itself, nested, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step, replaced
-from catgrad.loops.lowering import attention, data_movement, products, reductions, scatters  # noqa: F401
+from catgrad.loops.lowering import (  # noqa: F401
+    attention,
+    data_movement,
+    folds,
+    products,
+    reductions,
+    scatters,
+)
 from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Outside, Stages
 from catgrad.loops.machine import Machine

@@ -99,6 +99,12 @@ class Fold(Sliding):
         whole = tuple(self.shape[axis] for axis in self.axes)
         return self.strides == self.sizes and set(self.dilations) <= {1} and tuple(lengths) == whole
 
+    @property
+    def is_disjoint(self) -> bool:
+        """Return whether no windows overlap, so that each sum has one term at most."""
+        no_longer = all(size <= stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        return no_longer and set(self.dilations) <= {1}
+
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.windowed)
         return x.with_shape(self.shape)

@@ -18,7 +18,6 @@ from benchmarks.nets.images import resnet
 from catgrad import Dtype, Functions, NdArrayType, Task, build, losses, mixed_precision, ops, sgd
 from catgrad.functors import reverse
 from catgrad.loops.machine import GpuCosts
-from catgrad.loops.passes.gpu.products.roles import MIN_TILED_EXTENT
 from catgrad.ops.cast import cast
 from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from tests.gpu import costs
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target cuda: {MISSING}")
 LABELS = NdArrayType((4,), Dtype.int64)
 ORDERS = ("forward", "backward", "random:1")
 DTYPES = {"bf16": Dtype.bfloat16, "f16": Dtype.float16} | dict.fromkeys(
-    ("tf32", "bf16x3", "bf16x6"), Dtype.float32
+    ("float32", "tf32", "bf16x3", "bf16x6"), Dtype.float32
 )
 """Dtypes of factors by the name of a form, which is the option `math` for float32."""
 PRODUCTS = {"bf16": "16816.F32.BF16", "f16": "16816.F32", "tf32": "1688.F32.TF32", "bf16x6": "16816.F32.BF16"}
@@ -39,7 +38,10 @@ PRODUCTS = {"bf16": "16816.F32.BF16", "f16": "16816.F32", "tf32": "1688.F32.TF32
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of a batch of images, and its padding along both axes."""
+    """A convolution of a batch of images, its padding along both axes, and its products with its reverse's.
+
+    The reverse to the input of one with strides has a product for each class of pixels that offsets meet.
+    """
 
     channels: int
     outputs: int
@@ -49,6 +51,7 @@ class Case:
     dilation: int = 1
     groups: int = 1
     batch: int = 3
+    products: int = 3
 
     @property
     def padding(self) -> int:
@@ -86,11 +89,14 @@ class Case:
 CASES = {
     "three": Case(16, 24, 12),
     "one": Case(32, 16, 8, size=1, batch=5),
-    "strided": Case(16, 32, 9, stride=2),
+    "strided": Case(16, 32, 9, stride=2, products=6),
     "strided_one": Case(16, 32, 16, size=1, stride=2),
+    "strided_by_three": Case(32, 32, 13, size=5, stride=3, products=11),
+    "strided_dilated": Case(16, 32, 11, stride=2, dilation=2),
+    "strided_grouped": Case(32, 32, 9, stride=2, groups=2, products=6),
     "dilated": Case(24, 16, 11, dilation=2),
     "grouped": Case(32, 32, 10, groups=2),
-    "few_channels": Case(3, 16, 20, size=7, stride=2),
+    "few_channels": Case(3, 16, 20, size=7, stride=2, products=2),
     "odd_channels": Case(12, 20, 9),
     "parts": Case(16, 16, 8, batch=64),
 }
@@ -122,7 +128,10 @@ def loaded(name):
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize(("name", "order"), [*(("bf16", order) for order in ORDERS), ("f16", ORDERS[-1])])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*(("bf16", order) for order in ORDERS), *((name, ORDERS[-1]) for name in ("f16", "tf32", "float32"))],
+)
 def test_convolutions_and_their_reverses_are_exact_in_any_order_of_threads(name, order, monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
     for key, case in (CASES | {"depthwise": DEPTHWISE}).items():
@@ -161,8 +170,8 @@ def bodies(key, name="bf16"):
 def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key, name):
     """Padded images are not stored; channels are copied 16 bytes at once. Sums of few rows have no tiles."""
     found, dtype = bodies(key, name), DTYPES[name]
-    products = 3 if CASES[key].channels >= MIN_TILED_EXTENT else 2
-    assert sum(len(re.findall(r"multiply_tiles_\w+<", text)) for text in found.values()) == products
+    products = sum(len(re.findall(r"multiply_tiles_\w+<", text)) for text in found.values())
+    assert products == CASES[key].products
     assert not any("add_products<" in text for text in found.values())
     assert not any("_pad(" in name for name in found)
     if is_aligned(CASES[key], dtype):

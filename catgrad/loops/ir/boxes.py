@@ -109,8 +109,13 @@ def _slices(flat: Index, term: Variable, width: int) -> list[Dimension] | None:
         elif isinstance(atom, Quotient | Modulo) and term in {*atom.index.variables()}:
             slow.append(_dimension(atom, stride))
     inner = [Quotient(index(term), d.size) for d in fast]
-    are_slow = len(fast) == 1 and all(a == inner[0] for d in slow for a, _ in d.index.terms)
+    are_slow = len(fast) == 1 and all(_counts(a, inner[0]) for d in slow for a, _ in d.index.terms)
     return [*fast, *slow] if are_slow else None
+
+
+def _counts(atom: Atom, number: Atom) -> bool:
+    """Tell whether an atom is a number, or a digit of it."""
+    return atom == number or (isinstance(atom, Quotient | Modulo) and atom.index == index(number))
 
 
 def _dimension(atom: Atom, stride: Size) -> Dimension:

@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 
 from catgrad.dims import Size, product
 from catgrad.errors import UnsupportedOp
-from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
+from catgrad.loops.ir.index import ZERO, Index, Read, index, is_below, is_natural, modulo, quotient
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Scalar, number
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.extrema import Iota
@@ -18,7 +18,7 @@ from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Flip, Pad, Slice, Split
 from catgrad.ops.table import Stack, Unstack
 from catgrad.ops.take import TakeAlongAxis
-from catgrad.ops.window import Window
+from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant, NumberOf
@@ -167,8 +167,18 @@ class Elements:
             places.append(i - start)
             if size != whole:
                 conditions.append(Bounds(i - start, size, start != 0, start + size != whole))
-        inside = self.at(apply.inputs[0], tuple(places))
-        return Masked(tuple(conditions), inside, _zero(inside.dtype)) if conditions else inside
+        return masked(self.at(apply.inputs[0], tuple(places)), conditions)
+
+    @_element.register
+    def _(self, op: Fold, apply: Apply, position: int, indices: Indices) -> Scalar:
+        """Read the only window that an element can lie in, i = o · stride + k: windows are disjoint."""
+        places, within, conditions = list(indices), list[Index](), list[Bounds]()
+        for axis, size, stride in zip(op.axes, op.sizes, op.strides, strict=True):
+            places[axis], offset = quotient(indices[axis], stride), modulo(indices[axis], stride)
+            within.append(offset)
+            conditions += existing(places[axis], op.windowed[axis]) if not op.is_tiled else []
+            conditions += existing(offset, size)
+        return masked(self.at(apply.inputs[0], (*places, *within)), conditions)
 
     @_element.register
     def _(self, op: Concat, apply: Apply, position: int, indices: Indices) -> Scalar:
@@ -203,6 +213,17 @@ def _chosen(parts: Sequence[tuple[Index, Size, Scalar]]) -> Scalar | None:
 
 def _zero(dtype: Dtype) -> Scalar:
     return number(0, dtype)
+
+
+def existing(place: Index, size: Size) -> list[Bounds]:
+    """Return the condition that an index lies in an axis; none if it always does."""
+    below, above = not is_natural(place), not is_below(place, size)
+    return [Bounds(place, size, below, above)] if below or above else []
+
+
+def masked(scalar: Scalar, conditions: Sequence[Bounds]) -> Scalar:
+    """Return a scalar where all conditions hold, 0 elsewhere."""
+    return Masked(tuple(conditions), scalar, _zero(scalar.dtype)) if conditions else scalar
 
 
 def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:

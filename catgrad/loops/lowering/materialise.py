@@ -119,7 +119,8 @@ class Choice:
         while value not in self._stored and len(self._readers.get(value, ())) == 1:
             op, _, outputs = self._readers[value][0]
             if isinstance(op, Fold):
-                return not op.is_tiled  # then each element is in one window, and nothing is summed
+                # Where each element is in one window at most, nothing is summed.
+                return not op.is_tiled and not self._is_read(op)
             if not isinstance(op, (Permute, Reshape)):
                 return False
             value = outputs[0]
@@ -169,10 +170,15 @@ class Choice:
                 self._stored.add(value)
                 self._cost[value], self._leaves[value], self._depth[value] = 0, frozenset([value]), 0
 
+    def _is_read(self, op: Op) -> bool:
+        """Tell whether a fold is computed where it is read, as an element lies in one window at most."""
+        return self.gathers and isinstance(op, Fold) and op.is_disjoint and not op.is_tiled
+
     def _must_store(self, op: Op, value: int) -> bool:
         if isinstance(op, (*VIEWS, *GENERATORS)) or value in self.folded:
             return False
-        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Stack, Draw))):
+        is_read = op.elementwise or isinstance(op, (Pad, Concat, Stack, Draw)) or self._is_read(op)
+        if isinstance(op, ArrayLiteral) or not is_read:
             return True
         if self._accumulates(value):
             return not self.gathers
