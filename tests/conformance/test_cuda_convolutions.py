@@ -178,6 +178,14 @@ def test_all_products_of_a_convolution_and_its_reverse_are_on_tensor_cores(key, 
         assert not any("_next[" in text or "copy_async<4>" in text for text in found.values())
 
 
+def test_products_of_all_classes_are_one_grid():
+    types = [NdArrayType(shape, Dtype.bfloat16) for shape in ((64, 32, 16, 16), (32, 16, 3, 3))]
+    term = build(lambda x, w: ops.conv_transpose(x, w, 2, 1, 1), types)
+    text = str(emit(Functions({"upsampled": term}, "upsampled"), "cuda").files["upsampled.cu"])
+    kernels = text.split("__global__")
+    assert [n for n in (each.count("multiply_tiles_") for each in kernels) if n] == [4]
+
+
 def test_a_gradient_of_weights_is_a_sum_of_parts_of_the_batch():
     assert any(
         name.endswith("_parts") and "const int part = " in text for name, text in bodies("parts").items()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.dependence import exchanged, first_writes, is_parallel, vector_sums
-from catgrad.loops.ir.index import Read, Variable, index
+from catgrad.loops.ir.dependence import are_apart, exchanged, first_writes, is_parallel, vector_sums
+from catgrad.loops.ir.index import ZERO, Read, Variable, index, modulo
 from catgrad.loops.ir.nest import Barrier, Let, Loop, MatMul, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Space
 from catgrad.loops.ir.steps import kernels
@@ -104,3 +104,25 @@ EXCHANGED = {
 def test_threads_exchange_what_they_access_on_both_sides_of_a_barrier(name):
     items, wanted = EXCHANGED[name]
     assert exchanged(items) == wanted
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("constants", [(0, 1), (1, 0), (0, 2), (1, 3)])
+def test_accesses_that_differ_modulo_their_steps_never_meet(stride, constants):
+    """Even if a tile is of several rows, or its variable moves in steps."""
+    size, near, tile = 8 * stride + 3, Variable(4), Variable(16, "tile", 8)
+    digit = modulo(index(tile) + index(Variable(2)) * 4, 8) + index(near)
+    array = Buffer("x", NdArrayType((5, size)))
+    one, other = ((index(Variable(5)), digit * stride + c) for c in constants)
+    wanted = (constants[0] - constants[1]) % stride != 0
+    assert are_apart(array, one, other) == wanted
+    assert not are_apart(array, one, (one[0], index(Variable(size))))
+
+
+def test_an_index_that_runs_on_beyond_its_axis_proves_nothing_of_those_around_it():
+    array = Buffer("x", NdArrayType((4, 6)))
+    odd, even, column = index(Variable(2)) * 2 + 1, index(Variable(2)) * 2, Variable(6)
+    assert are_apart(array, (odd, index(column)), (even, index(column)))
+    assert are_apart(array, (index(Variable(9)), odd), (index(Variable(4)), even))
+    assert not are_apart(array, (odd, index(column)), (ZERO, index(Variable(24))))
+    assert not are_apart(array, (index(Variable(4)), odd), (ZERO, index(Variable(12)) * 2))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from catgrad.dims import Size
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.index import Atom, Index, Variable, is_below
+from catgrad.loops.ir.index import Atom, Index, Modulo, Variable, index, is_below, modulo
 from catgrad.loops.ir.nest import (
     Accumulate,
     Await,
@@ -164,6 +165,44 @@ def verify(kernel: Kernel) -> None:
             proved = unmarked or vector_sums(loop, first) is not None
         if not proved:
             raise AssertionError(f"iterations over {loop.variable} cannot be {loop.axis.value}")
+
+
+def are_apart(buffer: Buffer, first: Indices, second: Indices) -> bool:
+    """Prove that two accesses never meet, by the GCD test: along some axis they differ modulo their steps.
+
+    An index of collapsed loops runs on beyond its axis, into those around it.
+    """
+    for axis in reversed(buffer.order):
+        i, j = pair = first[axis], second[axis]
+        if not all(is_below(_in_steps(each), buffer.type.shape[axis]) for each in pair):
+            return False
+        steps = [c for _, c in (*i.terms, *j.terms)]
+        apart = i.constant - j.constant
+        step = gcd(*(c for c in steps if isinstance(c, int))) if all(map(_is_number, steps)) else 1
+        if isinstance(apart, int) and (apart % step if step else apart):
+            return True
+    return False
+
+
+def _in_steps(place: Index) -> Index:
+    """Count the steps of variables, and remainders in units that divide them: so bounds are lower."""
+
+    def counted(atom: Atom) -> Index | None:
+        if isinstance(atom, Variable) and atom.step != 1 and isinstance(atom.extent, int):
+            return index(Variable(-(-atom.extent // atom.step), atom.name)) * atom.step
+        if not isinstance(atom, Modulo):
+            return None
+        inner = _in_steps(atom.index)
+        numbers = [atom.divisor, inner.constant, *(c for _, c in inner.terms)]
+        unit = gcd(*(n for n in numbers if isinstance(n, int))) if all(map(_is_number, numbers)) else 1
+        units = Index(tuple((a, c // unit) for a, c in inner.terms), inner.constant // unit)
+        return modulo(units, atom.divisor // unit) * unit
+
+    return place.replaced(counted)
+
+
+def _is_number(size: Size) -> bool:
+    return isinstance(size, int)
 
 
 def _stays_within(buffer: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:

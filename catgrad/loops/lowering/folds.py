@@ -104,7 +104,8 @@ class _Gathered:
             [*_classes(self.starts[axis], length, *sliding)]
             for length, (axis, *sliding) in zip(lengths, self._axes(), strict=True)
         ]
-        for classes in product(*axes):
+        # Classes with most offsets come first, as the last ones end a grid.
+        for classes in sorted(product(*axes), key=lambda each: -prod(c.offsets for c in each)):
             self._add_class(classes)
         self.stages.add([], self.value)
 

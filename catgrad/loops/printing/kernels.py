@@ -241,10 +241,19 @@ class KernelPrinter:
 
     @cached_property
     def _shared(self) -> dict[Buffer, int]:
-        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare all."""
+        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare all.
+
+        A block runs one of the nests that are side by side: their arrays share this memory.
+        """
         every = [buffer for buffer in self.interface.buffers if buffer.space is Space.SHARED]
-        ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in every), initial=0)]
-        return dict(zip(every, ends, strict=False)) if ends[-1] > STATIC_SHARED_BYTES else {}
+        offsets, total = dict[Buffer, int](), 0
+        for item in self.kernel.body:
+            touched = {buffer for buffer, _ in (*item.reads, *item.writes)}
+            own = [buffer for buffer in every if buffer in touched]
+            ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in own), initial=0)]
+            offsets |= zip(own, ends, strict=False)
+            total += ends[-1]
+        return offsets if total > STATIC_SHARED_BYTES else {}
 
     def _loop(self, loop: Loop, around: Around) -> Sequence[Line]:
         if loop in self.parts:
@@ -410,7 +419,8 @@ class KernelPrinter:
         own = None if count.number is None else -(-count.number // per_block)
         first = (self.launch.blocks or 0) if self.launch else 0
         blocks = None if own is None else first + own
-        shared = sum(size_hint(byte_size(buffer)) for buffer in self._shared)
+        ends = (offset + size_hint(byte_size(buffer)) for buffer, offset in self._shared.items())
+        shared = max(ends, default=0)
         size = product(tuple(v.extent for v in variables))
         fed, patches = feed(self.expressions, self.kernel.body), has_large_patches(self.kernel.body)
         self.launch = Launch(count, per_block, threads, blocks, self._is_wide, shared, size, fed, patches)

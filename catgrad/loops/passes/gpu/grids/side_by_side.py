@@ -1,15 +1,20 @@
-"""Horizontal fusion: small kernels that do not depend on each other are parts of one grid."""
+"""Horizontal fusion: small kernels that do not depend on each other are parts of one grid.
+
+So are those of the classes of a fold's elements, whatever their size: each leaves the last wave half empty.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from catgrad.loops.ir.axis import Axis
-from catgrad.loops.ir.nest import Access, Kernel, Loop, may_fail
-from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.dependence import are_apart
+from catgrad.loops.ir.nest import Access, Item, Kernel, Loop, loops, may_fail
+from catgrad.loops.ir.scalar import GLOBAL, Buffer, Space
 from catgrad.loops.ir.steps import For, Group, Lowered, Step, kernels
 from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.products.ring import RING_BYTES
 from catgrad.loops.passes.gpu.products.warpgroups import elsewhere
 
 MAX_BLOCKS = 256
@@ -53,21 +58,37 @@ def are_independent(first: Step, second: Step) -> bool:
         return False
     if any(may_fail(kernel.body) for kernel in kernels([first, second])):
         return False
-    touched = [_homes((*step.reads, *step.writes)) for step in (first, second)]
-    return _homes(first.writes).isdisjoint(touched[1]) and _homes(second.writes).isdisjoint(touched[0])
+    touched = [[*step.reads, *step.writes] for step in (first, second)]
+    return _miss(first.writes, touched[1]) and _miss(second.writes, touched[0])
 
 
-def _homes(accesses: Sequence[Access]) -> set[Buffer]:
-    return {buffer.home for buffer, _ in accesses}
+def _miss(written: Sequence[Access], touched: Sequence[Access]) -> bool:
+    """Prove that no element is both written and touched."""
+    places: dict[Buffer, list[Access]] = {}
+    for access in touched:
+        places.setdefault(access[0].home, []).append(access)
+    return all(
+        buffer is other and are_apart(buffer, indices, at)
+        for buffer, indices in written
+        for other, at in places.get(buffer.home, ())
+    )
 
 
 def _fits(first: Kernel, second: Kernel) -> bool:
     parts = [item for kernel in (first, second) for item in kernel.body]
     sizes = [count_blocks(item) if isinstance(item, Loop) else None for item in parts]
-    shared = sum(map(_shared_bytes, parts))
     threads = {_threads(item) for item in parts if isinstance(item, Loop)}
-    small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
-    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= SHARED_BYTES
+    if None in sizes or len(threads) > 1 or len(parts) > MAX_PARTS:
+        return False
+    shared = [*map(_shared_bytes, parts)]
+    small = sum(n or 0 for n in sizes) <= MAX_BLOCKS and sum(shared) <= SHARED_BYTES
+    return small or (_are_classes(parts) and max(shared) <= RING_BYTES)
+
+
+def _are_classes(parts: Sequence[Item]) -> bool:
+    """Tell whether nests write classes of the elements of one array, none of them by warp groups."""
+    written = {b for item in parts for b, _ in item.writes if b.space in GLOBAL}
+    return len(written) == 1 and not any(loop.axis is Axis.EITHER for loop in loops(parts))
 
 
 def _threads(loop: Loop) -> int:
