@@ -29,6 +29,9 @@ from catgrad.types import Dtype
 RECOMPUTED_OPERATIONS = 6
 """Operations that may be recomputed where they are read again, rather than stored and loaded."""
 
+RECOMPUTED_OF_16_BITS = 6 * RECOMPUTED_OPERATIONS
+"""Operations that a GPU may recompute if it loads 16 bits instead of 32 for them, as those of a GELU."""
+
 MAX_DEPTH = 64
 """Nested operations of one expression: passes recur over them, and so do the compilers of other languages."""
 
@@ -185,7 +188,20 @@ class Choice:
         is_number = not self._leaves[value] and not self.function.types[value].rank  # compilers fold it
         if is_number or (self._uses[value] <= 1 and value not in self._repeated):
             return False
-        return self._cost[value] > RECOMPUTED_OPERATIONS or len(self._large_leaves(value)) > 1
+        large = self._large_leaves(value)
+        most = RECOMPUTED_OF_16_BITS if self._halves(value, large) else RECOMPUTED_OPERATIONS
+        return self._cost[value] > most or len(large) > 1
+
+    def _halves(self, value: int, large: Sequence[int]) -> bool:
+        """Tell whether a GPU loads half as much if it computes a value again where elements are computed."""
+        sizes = [self.function.types[v].dtype.itemsize for v in (value, *large)]
+        readers = self._readers.get(value, [])
+        return (
+            self.gathers
+            and len(sizes) == 2
+            and 2 * sizes[1] == sizes[0]
+            and all(apply.op.elementwise for apply in readers)
+        )
 
     def _accumulates(self, value: int) -> bool:
         """Tell whether a scalar combines stored values: a sum of many, as a norm, becomes many of two."""
