@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from catgrad.errors import OptionError
 from catgrad.learn.functions import opened_term
+from catgrad.learn.learner import Learner
 from catgrad.learn.task import Task
 from catgrad.programs.program import lower
 from catgrad.quantisation.affine import Affine
@@ -27,7 +29,7 @@ from catgrad.types import Array, Dtype, as_numpy, widened
 
 def quantise(
     task: Task,
-    arrays: Mapping[str, Array],
+    arrays: Learner | Mapping[str, Any],
     data: Iterable[object] = (),
     *,
     keep: Sequence[str] = (),
@@ -133,7 +135,7 @@ def _quantised(
 
 
 def _named(
-    arrays: Mapping[str, Array], slots: Sequence[Slot], parameters: Collection[str]
+    arrays: Learner | Mapping[str, Any], slots: Sequence[Slot], parameters: Collection[str]
 ) -> Mapping[str, Array]:
     """Return the arrays of a learner, or of a mapping, that the model reads.
 
