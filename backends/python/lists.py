@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 from catgrad.backend import Backend, statements
@@ -11,7 +11,7 @@ from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.printing.dialect import Layers
 from catgrad.printing.printer import FunctionPrinter
-from catgrad.printing.statements import FunctionText
+from catgrad.printing.statements import FunctionText, Statement
 from catgrad.programs.passes.prune import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.ports import TABLES, Port, Role
@@ -56,12 +56,12 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, object]
     optimiser, settings = program.optimiser
     update = optimiser if settings and optimiser.isidentifier() else "update"
     reserved = backend.dialect.reserved
-    shared = with_updates(outlined(functions, layers, reserved), update, reserved)
+    shared, of_any_shape = with_updates(outlined(functions, layers, reserved), update, reserved)
     changed = replace(program, functions=tuple(shared))
     return {
         "layered": any(found.values()),
         "layouts": {f.name: layout(f.inputs, found) for f in program.functions},
-        "called": _called(backend, changed),
+        "called": _called(backend, changed, of_any_shape),
         **statements(backend, changed),
         **_tables(program, found),
     }
@@ -78,14 +78,22 @@ def _tables(program: Program, found: Runs) -> dict[str, object]:
     return {"segments": divided, "moments": names}
 
 
-def _called(backend: Backend, program: Program) -> dict[str, list[FunctionText]]:
-    """Print the functions of layers, by the first function that calls them."""
+def _called(
+    backend: Backend, program: Program, of_any_shape: Container[str]
+) -> dict[str, list[FunctionText]]:
+    """Print functions that others call, by the first that does, without comments on shapes if these vary."""
     printed, known = dict[str, list[FunctionText]](), set[str]()
     for function in program.functions:
         new = {name: f for name, f in called(function).items() if name not in known}
-        printed[function.name] = [FunctionPrinter(f, backend.dialect).print() for f in new.values()]
+        texts = [FunctionPrinter(f, backend.dialect).print() for f in new.values()]
+        printed[function.name] = [_without_types(t) if t.name in of_any_shape else t for t in texts]
         known.update(new)
     return printed
+
+
+def _without_types(text: FunctionText) -> FunctionText:
+    lines = (replace(line, types=()) if isinstance(line, Statement) else line for line in text.statements)
+    return replace(text, statements=tuple(lines))
 
 
 def grouped(function: Function, runs: Runs) -> Function:

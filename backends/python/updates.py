@@ -53,7 +53,7 @@ class Update:
         return Apply(Call(function), (*self.arrays, *self.numbers), self.results)
 
     def outlined(self, name: str) -> Function:
-        """Return the update as a function, in which arrays have no one shape."""
+        """Return the update as a function; what it computes has no shape, for that is any."""
         f, arguments = self.function, (*self.arrays, *self.numbers)
         own = [*self.states, "parameter", "gradient", *(f.names.get(v, "number") for v in self.numbers)]
         new = zip(self.results, (f"new_{each}" for each in own), strict=False)
@@ -63,7 +63,7 @@ class Update:
             arguments=arguments,
             body=self.body,
             results=self.results,
-            types=tuple(None if v in computed else type for v, type in enumerate(f.types)),  # type: ignore[misc]
+            types=tuple(t.with_shape(()) if v in computed else t for v, t in enumerate(f.types)),
             inputs=tuple(Port(Role.INPUT, n, f.types[v]) for v, n in zip(arguments, own, strict=True)),
             outputs=tuple(Port(Role.OUTPUT, "", f.types[v]) for v in self.results),
             names=dict(zip(arguments, own, strict=True)) | dict(new),
@@ -71,8 +71,13 @@ class Update:
         )
 
 
-def with_updates(functions: Sequence[Function], name: str, reserved: Iterable[str]) -> list[Function]:
-    """Replace equal updates in functions, and in those that they call, by calls of one with this name."""
+def with_updates(
+    functions: Sequence[Function], name: str, reserved: Iterable[str]
+) -> tuple[list[Function], set[str]]:
+    """Replace equal updates in functions, and in those that they call, by calls of one with this name.
+
+    Returns the names of such functions too, whose arrays may have any shape.
+    """
     every = {f.name: f for top in functions for f in (*called(top).values(), top)}
     known: dict[Any, int] = {}
     found = {f.name: [(each, each.key(known)) for each in _updates(f)] for f in every.values()}
@@ -89,7 +94,7 @@ def with_updates(functions: Sequence[Function], name: str, reserved: Iterable[st
         inside = {k for each, _ in updates for k in each.places if f.body[k].inputs} - calls.keys()
         body = (calls.get(k) or _calling(apply, changed) for k, apply in enumerate(f.body) if k not in inside)
         changed[f.name] = replace(f, body=tuple(body))
-    return [changed[f.name] for f in functions]
+    return [changed[f.name] for f in functions], {f.name for f in new.values()}
 
 
 def _calling(apply: Apply, changed: Mapping[str, Function]) -> Apply:

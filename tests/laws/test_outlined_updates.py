@@ -55,7 +55,15 @@ def test_a_scale_of_all_gradients_is_an_argument(target):
 
 
 @pytest.mark.parametrize(
-    "optimiser", [optimisers.adamw(0.01), clipped(optimisers.adam(0.01), 0.1)], ids=["adamw", "clipped"]
+    "optimiser",
+    [
+        optimisers.adamw(0.01),
+        clipped(optimisers.adam(0.01), 0.1),
+        optimisers.adam(0.01, amsgrad=True),
+        optimisers.adamax(0.01),
+        optimisers.rprop(0.01),
+    ],
+    ids=["adamw", "clipped", "amsgrad", "adamax", "rprop"],
 )
 @PYTHON
 def test_steps_are_those_of_c(target, optimiser):
