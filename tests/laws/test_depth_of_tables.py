@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.laws.test_lists_of_layers import char_gpt
+from tests.laws.test_lists_of_layers import composed
 from tests.targets import emit
 
 LINES = {
@@ -17,7 +17,9 @@ LINES = {
 
 @pytest.mark.parametrize("target", LINES)
 def test_files_are_as_long_for_many_layers_as_for_few(target):
-    few, many = (emit(char_gpt(depth), target).files for depth in (4, 12))
+    few, many = (
+        emit(composed(*((f"block_{k}", 12) for k in range(depth))), target).files for depth in (4, 12)
+    )
     assert few.keys() == many.keys()
     for name, text in few.items():
         for end, more in LINES[target].items():
