@@ -28,7 +28,7 @@ def test_elements_of_an_iterations_own_may_be_written_and_read():
 
 @pytest.mark.parametrize("item", [Store(X, (ZERO,), ONE), Loop(J, [Store(X, (index(J),), ONE)])])
 def test_an_element_that_two_iterations_write_is_an_error(item):
-    with pytest.raises(AssertionError, match=r"'x'.* 0\) is written by two iterations"):
+    with pytest.raises(AssertionError, match=r"'x'.* [0-3]\) is written by two iterations"):
         interpret(item)
 
 
