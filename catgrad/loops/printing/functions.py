@@ -12,7 +12,7 @@ from catgrad.loops.ir.index import ZERO, Index, Variable
 from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, Group, If, Lowered, Product, Step, every_step, kernels
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import STATIC_SHARED_BYTES, Machine
 from catgrad.loops.memory_plan import planned_for
 from catgrad.loops.passes.parametric import parametric
 from catgrad.loops.printing.calls import (
@@ -290,13 +290,14 @@ class FunctionPrinter:
         return (self._text(interface), interface) if interface else None
 
     def _text(self, interface: Interface) -> KernelText:
-        library, key = self.library, interface.key
+        library, key, kernel = self.library, interface.key, interface.kernel
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
             names = (_shared(b.name for b in same) or _unnamed(uses[0], same[:1]) for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
-            nests = [] if interface.is_part else parts(interface.kernel)
+            # A kernel has the shared arrays that each function it calls declares; its own share memory.
+            nests = [] if interface.is_part or interface.shared_bytes > STATIC_SHARED_BYTES else parts(kernel)
             shared = {nest: part for nest in nests if (part := self._part(nest))}
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints, shared

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping
 
 from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Kernel, bound_variables
+from catgrad.loops.ir.nest import Kernel, bound_variables, size_hint
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.memory_plan import Plan
+from catgrad.loops.memory_plan import Plan, byte_size
 from catgrad.loops.printing.calls import KernelText
 from catgrad.loops.printing.expressions import Expressions
 
@@ -54,6 +54,11 @@ class Interface:
         """Tell whether it is a parameter that the kernel updates: the optimiser's state is named after it."""
         state = f".{buffer.home.name}"
         return any(result.alias and result.alias.name.endswith(state) for result in self.written)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes of the arrays that threads of a block share."""
+        return sum(size_hint(byte_size(b)) for b in self.buffers if b.space is Space.SHARED)
 
     @property
     def free(self) -> list[Variable]:
