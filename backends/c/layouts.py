@@ -11,7 +11,7 @@ from math import prod
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.programs.ports import TABLES, Role
-from catgrad.programs.segments import pattern
+from catgrad.programs.segments import patterns
 from catgrad.terms.state import Slot
 
 from ..kernels.structs import LayerStruct, Member
@@ -96,11 +96,10 @@ class Part:
     def of(cls, layers: LayerStruct, every: Sequence[Place]) -> Part:
         """Describe equal layers by the arrays of all."""
         width = len(every) // layers.count
-        found = [pattern([place.slot.name for place in every[k::width]]) for k in range(width)]
-        names, numbers = zip(*((each or ("", range(0))) for each in found), strict=True)
-        alike = numbers[0] if len({*numbers}) == 1 else range(0)
+        columns = ([place.slot.name for place in every[k::width]] for k in range(width))
+        names, numbers = patterns(columns) or ((), range(0))
         stride = every[width].offset - every[0].offset
-        return cls(layers, tuple(every[:width]), tuple(every), stride, names, alike)
+        return cls(layers, tuple(every[:width]), tuple(every), stride, tuple(names), numbers)
 
 
 def aligned(bytes: int) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from catgrad.formats.gguf import FULL_NAME, file_name
 from catgrad.programs.ports import Role
-from catgrad.programs.segments import pattern
+from catgrad.programs.segments import patterns
 
 from ..c.layouts import Layout, Part, Place
 from ..kernels.structs import LayerStruct, Member
@@ -34,12 +34,8 @@ def _of_layers(part: Part, kinds: Sequence[Collection[str]]) -> Tensors | None:
     width = len(part.places)
     columns = [[place.slot.name for place in part.every[k::width]] for k in range(width)]
     alike = all(len({name in kind for name in names}) == 1 for names in columns for kind in kinds)
-    found = [pattern([*map(file_name, names)]) for names in columns] if part.layers and alike else [None]
-    known = [each for each in found if each]
-    if len(known) < len(found) or len({numbers for _, numbers in known}) > 1:
-        return None
-    names = (name for name, _ in known)
-    return Tensors(tuple(zip(part.places, names, strict=True)), part.layers, known[0][1])
+    found = patterns([*map(file_name, names)] for names in columns) if part.layers and alike else None
+    return found and Tensors(tuple(zip(part.places, found[0], strict=True)), part.layers, found[1])
 
 
 def groups(tables: Members) -> list[tuple[bool, list[str]]]:

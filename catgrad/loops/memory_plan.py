@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -297,3 +298,13 @@ def _alive_bytes(alive: dict[Buffer, Life], steps: int) -> list[Size]:
         sums.append(now)
         now = now - sum(map(byte_size, end[number]), 0)
     return sums
+
+
+def shared_places(kernel: Kernel, buffers: Sequence[Buffer]) -> dict[Buffer, int]:
+    """Place the arrays that threads share one after another, for each nest anew, as a block runs one."""
+    places: dict[Buffer, int] = {}
+    for item in kernel.body:
+        touched = {buffer for buffer, _ in (*item.reads, *item.writes)}
+        own = [buffer for buffer in buffers if buffer.space is Space.SHARED and buffer in touched]
+        places |= zip(own, accumulate((size_hint(byte_size(b)) for b in own), initial=0), strict=False)
+    return places

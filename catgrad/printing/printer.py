@@ -285,7 +285,7 @@ class Lines:
             return "zeros" if op.value == 0 else "ones" if op.value == 1 else "filled"
         if value in named:
             return named[value]
-        inside, name = (op.rearranges and self.inline.get(operands[0])) or (op, "")
-        if inside is not op and not inside.rearranges:
-            return name
-        return op.result_name(*(named.get(operand, name) for operand in operands))
+        if op.rearranges and operands[0] in self.inline:
+            inside, name = self.inline[operands[0]]
+            return op.result_name(name) if inside.rearranges else name
+        return op.result_name(*(named.get(operand, "") for operand in operands))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from catgrad.programs.ports import Role
@@ -51,17 +51,24 @@ def segments(slots: Sequence[Slot], runs: Sequence[Run]) -> Iterator[Segment]:
     """Divide a table into its runs of layers with numbers in their names, and the slots between these."""
     done = 0
     for run in runs:
-        names = [pattern([slots[k].name for k in run.column(j)]) for j in range(run.width)]
-        numbers = {found[1] if found else range(0) for found in names}
-        if len(numbers) == 1 and (own := numbers.pop()):
+        if found := patterns([slots[k].name for k in run.column(j)] for j in range(run.width)):
             if run.start > done:
                 yield Segment(tuple((s.name, s.type) for s in slots[done : run.start]))
+            names, numbers = found
             types = (slot.type for slot in slots[run.start :][: run.width])
-            patterns = (found[0] for found in names if found)
-            yield Segment(tuple(zip(patterns, types, strict=True)), own)
+            yield Segment(tuple(zip(names, types, strict=True)), numbers)
             done = run.end
     if done < len(slots) or not slots:
         yield Segment(tuple((slot.name, slot.type) for slot in slots[done:]))
+
+
+def patterns(columns: Iterable[Sequence[str]]) -> tuple[list[str], range] | None:
+    """Return the names of each array of equal layers as a pattern, if all have the same numbers."""
+    found = [*map(pattern, columns)]
+    numbers = {each[1] if each else range(0) for each in found}
+    if len(numbers) != 1 or not all(numbers):
+        return None
+    return [each[0] for each in found if each], numbers.pop()
 
 
 def pattern(names: Sequence[str]) -> tuple[str, range] | None:

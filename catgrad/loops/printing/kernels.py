@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 from catgrad.dims import product
@@ -36,7 +35,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import BLOCK, STATIC_SHARED_BYTES, Machine
-from catgrad.loops.memory_plan import byte_size, is_local
+from catgrad.loops.memory_plan import byte_size, is_local, shared_places
 from catgrad.loops.printing.attention import Attention
 from catgrad.loops.printing.calls import KernelText, Launch, Parameter
 from catgrad.loops.printing.expressions import Expressions
@@ -241,19 +240,9 @@ class KernelPrinter:
 
     @cached_property
     def _shared(self) -> dict[Buffer, int]:
-        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare all.
-
-        A block runs one of the nests that are side by side: their arrays share this memory.
-        """
-        every = [buffer for buffer in self.interface.buffers if buffer.space is Space.SHARED]
-        offsets, total = dict[Buffer, int](), 0
-        for item in self.kernel.body:
-            touched = {buffer for buffer, _ in (*item.reads, *item.writes)}
-            own = [buffer for buffer in every if buffer in touched]
-            ends = [*accumulate((size_hint(byte_size(buffer)) for buffer in own), initial=0)]
-            offsets |= zip(own, ends, strict=False)
-            total += ends[-1]
-        return offsets if total > STATIC_SHARED_BYTES else {}
+        """Offsets of shared arrays in the memory that a launch provides, if a kernel cannot declare all."""
+        is_large = self.interface.shared_bytes > STATIC_SHARED_BYTES
+        return shared_places(self.kernel, self.interface.buffers) if is_large else {}
 
     def _loop(self, loop: Loop, around: Around) -> Sequence[Line]:
         if loop in self.parts:
